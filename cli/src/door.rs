@@ -2,6 +2,9 @@
 
 use crate::exit::Failure;
 use crate::segment_args::ClusterArgs;
+use std::collections::VecDeque;
+use tokio::runtime::{Builder, Runtime};
+use tokio::task::JoinHandle;
 use weft_control::ask::{self, CallError};
 use weft_control::message::{Answer, Call, Presence};
 use weft_control::net::{Endpoint, Tcp};
@@ -15,7 +18,7 @@ pub struct Door {
     /// The node that is to serve calls; none: the first one that runs the system.
     pub node: Option<u32>,
     timing: Timing,
-    runtime: tokio::runtime::Runtime,
+    runtime: Runtime,
 }
 
 impl Door {
@@ -26,7 +29,10 @@ impl Door {
     pub fn new(of: &ClusterArgs, node: Option<u32>) -> Result<Door, Failure> {
         let ClusterArgs { cluster, at, secret } = of;
         let (at, secret) = crate::status::coordinator(cluster.as_deref(), at.as_ref(), secret.as_deref())?;
-        Ok(Door { at, secret, node, timing: Timing::default(), runtime: crate::control::runtime()? })
+        // A thread of its own: calls go on while the command reads or writes a file.
+        let runtime = Builder::new_multi_thread().worker_threads(1).enable_all().build();
+        let runtime = runtime.map_err(Failure::unfinished)?;
+        Ok(Door { at, secret, node, timing: Timing::default(), runtime })
     }
 
     /// Calls a system of a node: the node's rank, and its answer.
@@ -34,9 +40,19 @@ impl Door {
     /// # Errors
     /// It was not served: why.
     pub fn call(&self, node: Option<u32>, system: &str, body: Vec<u8>) -> Result<(u32, Vec<u8>), Failure> {
+        self.end(self.begin(node, system, body))
+    }
+
+    /// Begins a call, which goes on by itself.
+    fn begin(&self, node: Option<u32>, system: &str, body: Vec<u8>) -> Asked {
         let call = Call { node, system: system.to_string(), body };
-        let asked = ask::system(&Tcp, &self.at, &self.secret, &self.timing, call);
-        match self.runtime.block_on(asked).map_err(failure)? {
+        let (at, secret, timing) = (self.at.clone(), self.secret.clone(), self.timing);
+        self.runtime.spawn(async move { ask::system(&Tcp, &at, &secret, &timing, call).await })
+    }
+
+    /// How a call ends.
+    fn end(&self, asked: Asked) -> Result<(u32, Vec<u8>), Failure> {
+        match self.runtime.block_on(asked).map_err(Failure::unfinished)?.map_err(failure)? {
             (node, Answer::Done(bytes)) => Ok((node, bytes)),
             (_, Answer::Failed(why)) => Err(Failure::bad_input(why)),
         }
@@ -54,6 +70,45 @@ impl Door {
         let status = self.runtime.block_on(asked).map_err(failure)?;
         let here = status.members.iter().filter(|member| member.presence == Some(Presence::Present));
         Ok(here.map(|member| member.rank).collect())
+    }
+}
+
+type Asked = JoinHandle<Result<(u32, Answer), CallError>>;
+
+/// Calls to a system that are under way at a time, the oldest first. Those that nobody wants to hear of any more are given up with it: the
+/// daemon may serve them all the same.
+pub struct Calls<'a> {
+    door: &'a Door,
+    system: &'a str,
+    most: usize,
+    asked: VecDeque<Asked>,
+}
+
+impl<'a> Calls<'a> {
+    /// So many at a time, at most.
+    pub fn new(door: &'a Door, system: &'a str, most: usize) -> Calls<'a> {
+        Calls { door, system, most, asked: VecDeque::new() }
+    }
+
+    /// Whether another one has to wait until the oldest has ended.
+    pub fn is_full(&self) -> bool {
+        self.asked.len() >= self.most
+    }
+
+    /// Begins another one.
+    pub fn begin(&mut self, body: Vec<u8>) {
+        self.asked.push_back(self.door.begin(self.door.node, self.system, body));
+    }
+
+    /// How the oldest one ends: the node that answered, and its answer. None if there is none.
+    pub fn next(&mut self) -> Option<Result<(u32, Vec<u8>), Failure>> {
+        self.asked.pop_front().map(|asked| self.door.end(asked))
+    }
+}
+
+impl Drop for Calls<'_> {
+    fn drop(&mut self) {
+        self.asked.iter().for_each(JoinHandle::abort);
     }
 }
 

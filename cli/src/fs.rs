@@ -1,7 +1,7 @@
 //! `weft fs`: files of a cluster from the shell, by a daemon.
 
 use crate::daemon::FILES;
-use crate::door::{Door, odd};
+use crate::door::{Calls, Door, odd};
 use crate::exit::{Exit, Failure};
 use crate::fs_args::{FsArgs, FsCommand};
 use crate::output;
@@ -14,6 +14,9 @@ use std::path::{Path, PathBuf};
 use weft_control::secret;
 use weft_protocols::pario::remote::{Listed, MOST, Reply, Request};
 use weft_protocols::pario::{self, Distribution, Handle};
+
+/// Calls that a copy has under way: one is read from a disk, one written to another, and two are on their way.
+const AT_ONCE: usize = 4;
 
 /// Asks, and shows what is answered.
 pub fn run(args: &FsArgs) -> Result<Exit, Failure> {
@@ -174,17 +177,21 @@ impl Put<'_> {
         size: Option<u64>,
     ) -> Result<u64, Failure> {
         let mut progress = Progress::begin(self.quiet);
+        let mut calls = Calls::new(self.door, FILES, AT_ONCE);
         let mut at = 0;
         loop {
             let mut bytes = Vec::new();
             from.take(MOST.into()).read_to_end(&mut bytes).map_err(Failure::unfinished)?;
-            let len = bytes.len() as u64;
-            if len == 0 {
-                break;
+            let is_over = bytes.is_empty();
+            if is_over || calls.is_full() {
+                let Some(written) = calls.next() else { break };
+                done(&reply(written?)?)?;
             }
-            let write = Request::Write { name: part.to_string(), handle, at, bytes };
-            done(&ask(self.door, &write)?)?;
-            at += len;
+            if !is_over {
+                let len = bytes.len() as u64;
+                calls.begin(Request::Write { name: part.to_string(), handle, at, bytes }.to_bytes());
+                at += len;
+            }
             let share = size.map_or(0.0, |size| at as f64 / size.max(1) as f64);
             progress.at(share, || format!("{} bytes", count(at)));
         }
@@ -219,15 +226,28 @@ fn copy(
     quiet: bool,
 ) -> Result<u64, Failure> {
     let mut progress = Progress::begin(quiet);
-    let mut at = 0;
+    let mut calls = Calls::new(door, FILES, AT_ONCE);
+    // Where the next call begins that is asked, and the next one that is answered.
+    let (mut ahead, mut at) = (0, 0);
     loop {
-        let read = Request::Read { name: name.to_string(), handle, at, len: MOST };
-        let Reply::Bytes(bytes) = ask(door, &read)? else { return Err(odd()) };
+        // Behind the size that it had there is mostly nothing, and one call finds that out.
+        while !calls.is_full() && (ahead < size || ahead == at) {
+            let read = Request::Read { name: name.to_string(), handle, at: ahead, len: MOST };
+            calls.begin(read.to_bytes());
+            ahead += u64::from(MOST);
+        }
+        let Some(read) = calls.next() else { break };
+        let Reply::Bytes(bytes) = reply(read?)? else { return Err(odd()) };
         if bytes.is_empty() {
             break;
         }
         to.write_all(&bytes).map_err(Failure::unfinished)?;
         at += bytes.len() as u64;
+        if bytes.len() < MOST as usize {
+            // The file ended there. What was asked beyond that is asked again, should it have grown.
+            calls = Calls::new(door, FILES, AT_ONCE);
+            ahead = at;
+        }
         progress.at(at as f64 / size.max(1) as f64, || format!("{} bytes", count(at)));
     }
     to.flush().map_err(Failure::unfinished)?;
@@ -243,7 +263,11 @@ fn stat(door: &Door, name: &str) -> Result<(Handle, u64, Distribution), Failure>
 }
 
 fn ask(door: &Door, request: &Request) -> Result<Reply, Failure> {
-    let (node, bytes) = door.call(door.node, FILES, request.to_bytes())?;
+    reply(door.call(door.node, FILES, request.to_bytes())?)
+}
+
+/// What a node's answer says.
+fn reply((node, bytes): (u32, Vec<u8>)) -> Result<Reply, Failure> {
     Reply::from_bytes(&bytes).map_err(|why| Failure::unfinished(why).at(format_args!("node {node}")))
 }
 

@@ -43,6 +43,9 @@ pub enum RemoteError {
     /// No file can be so distributed.
     #[error("a strip has 1 to 2^32 - 1 bytes, and a file 1 to as many servers as there are")]
     Layout,
+    /// Servers took too long, or went away.
+    #[error("{0}: not all servers answered for {} s, and nobody knows what they did: are they all up?", PATIENCE.0 / 1_000_000_000)]
+    Late(String),
     /// The files say why, and which one it is about.
     #[error("{0}: {1}")]
     Fs(String, FsError),
@@ -81,10 +84,11 @@ impl<V: Verbs> Remote<V> {
         drop(self.rt.spawn(async move { drop(tell.send(remote.repeated(&request, end).await)) }));
         let (mut told, mut over) = (pin!(told), pin!(self.rt.sleep_until(end)));
         let served = poll_fn(|cx| match told.as_mut().poll(cx) {
-            Poll::Ready(told) => Poll::Ready(told.ok()),
-            Poll::Pending => over.as_mut().poll(cx).map(|()| None),
+            // What was to tell it is dropped with the node's other tasks only.
+            Poll::Ready(told) => Poll::Ready(told.unwrap_or(Err(VerbsError::DeviceGone.into()))),
+            Poll::Pending => over.as_mut().poll(cx).map(|()| Err(RemoteError::Late(about.clone()))),
         });
-        served.await.unwrap_or(Err(RemoteError::Fs(about, FsError::Unknown)))
+        served.await
     }
 
     async fn repeated(&self, request: &Request, end: Nanos) -> Result<Reply, RemoteError> {
