@@ -6,9 +6,18 @@ use weft_verbs::{AccessFlags, MemoryRegion, ProtectionDomain, Result, Sge, Verbs
 
 struct PoolState<V: Verbs> {
     chunks: Vec<Rc<V::Mr>>,
-    /// For every block, how many clones share it; 0 for a free one.
-    users: Vec<u32>,
+    blocks: Vec<Place>,
     free: Vec<u32>,
+}
+
+/// Where a block is, and who has it.
+#[derive(Clone, Copy)]
+struct Place {
+    chunk: u32,
+    /// Where it begins in its chunk.
+    at: u32,
+    /// How many clones share it; 0 for a free one.
+    users: u32,
 }
 
 struct Pool<V: Verbs> {
@@ -21,7 +30,8 @@ struct Pool<V: Verbs> {
 }
 
 /// A pool of equal blocks of registered memory. It registers a chunk when it runs out, up to its bound, and
-/// keeps what it has. Clones are the same pool.
+/// keeps what it has. A chunk is a quarter of what there is, if that is more than the first one: a pool that grows a thousandfold
+/// registers a few dozen times, and has a quarter more than was ever in use at most. Clones are the same pool.
 pub struct BufferPool<V: Verbs>(Rc<Pool<V>>);
 
 impl<V: Verbs> Clone for BufferPool<V> {
@@ -54,7 +64,7 @@ impl<V: Verbs> BufferPool<V> {
             block,
             blocks_a_chunk: (chunk / block).clamp(1, max_blocks.max(1)),
             max_blocks,
-            state: RefCell::new(PoolState { chunks: Vec::new(), users: Vec::new(), free: Vec::new() }),
+            state: RefCell::new(PoolState { chunks: Vec::new(), blocks: Vec::new(), free: Vec::new() }),
         }))
     }
 
@@ -65,16 +75,18 @@ impl<V: Verbs> BufferPool<V> {
             self.0.grow(&mut state)?;
         }
         let index = state.free.pop().expect("grow added a block");
-        state.users[index as usize] = 1;
-        let mr = Rc::clone(&state.chunks[(index / self.0.blocks_a_chunk) as usize]);
+        let place = &mut state.blocks[index as usize];
+        place.users = 1;
+        let (chunk, at) = (place.chunk, place.at);
+        let mr = Rc::clone(&state.chunks[chunk as usize]);
         drop(state);
-        Ok(Block { pool: Rc::clone(&self.0), mr, index })
+        Ok(Block { pool: Rc::clone(&self.0), mr, index, at })
     }
 
     /// Registers memory for so many blocks in all, those in use included, so that none of them waits for that.
     pub fn reserve(&self, blocks: u32) -> Result<()> {
         let mut state = self.0.state.borrow_mut();
-        while state.users.len() < blocks.min(self.0.max_blocks) as usize {
+        while state.blocks.len() < blocks.min(self.0.max_blocks) as usize {
             self.0.grow(&mut state)?;
         }
         Ok(())
@@ -83,7 +95,7 @@ impl<V: Verbs> BufferPool<V> {
     /// How many blocks are in use.
     pub fn in_use(&self) -> usize {
         let state = self.0.state.borrow();
-        state.users.len() - state.free.len()
+        state.blocks.len() - state.free.len()
     }
 
     /// A block's length in bytes.
@@ -94,16 +106,20 @@ impl<V: Verbs> BufferPool<V> {
 
 impl<V: Verbs> Pool<V> {
     fn grow(&self, state: &mut PoolState<V>) -> Result<()> {
-        let have = state.users.len() as u32;
-        let more = self.blocks_a_chunk.min(self.max_blocks.saturating_sub(have));
+        let have = state.blocks.len() as u32;
+        // A work request says where a buffer begins by 32 bits.
+        let most = (u32::MAX / self.block).max(1);
+        let wanted = self.blocks_a_chunk.max(have / 4).min(most);
+        let more = wanted.min(self.max_blocks.saturating_sub(have));
         if more == 0 {
             return Err(VerbsError::Exhausted { what: "buffer", limit: u64::from(self.max_blocks) });
         }
-        let bytes = self.blocks_a_chunk as usize * self.block as usize;
+        let chunk = state.chunks.len() as u32;
+        let bytes = more as usize * self.block as usize;
         state.chunks.push(Rc::new(self.pd.alloc_mr(bytes, self.access)?));
-        state.users.resize((have + more) as usize, 0);
+        state.blocks.extend((0..more).map(|nth| Place { chunk, at: nth * self.block, users: 0 }));
         // All of them may be free at once.
-        state.free.reserve(state.users.len() - state.free.len());
+        state.free.reserve(state.blocks.len() - state.free.len());
         // Lowest first out, for whoever reads a trace.
         state.free.extend((have..have + more).rev());
         Ok(())
@@ -115,19 +131,21 @@ pub struct Block<V: Verbs> {
     pool: Rc<Pool<V>>,
     mr: Rc<V::Mr>,
     index: u32,
+    /// Where it begins in its region.
+    at: u32,
 }
 
 impl<V: Verbs> Clone for Block<V> {
     fn clone(&self) -> Self {
-        self.pool.state.borrow_mut().users[self.index as usize] += 1;
-        Block { pool: Rc::clone(&self.pool), mr: Rc::clone(&self.mr), index: self.index }
+        self.pool.state.borrow_mut().blocks[self.index as usize].users += 1;
+        Block { pool: Rc::clone(&self.pool), mr: Rc::clone(&self.mr), index: self.index, at: self.at }
     }
 }
 
 impl<V: Verbs> Drop for Block<V> {
     fn drop(&mut self) {
         let mut state = self.pool.state.borrow_mut();
-        let users = &mut state.users[self.index as usize];
+        let users = &mut state.blocks[self.index as usize].users;
         *users -= 1;
         if *users == 0 {
             state.free.push(self.index);
@@ -136,11 +154,6 @@ impl<V: Verbs> Drop for Block<V> {
 }
 
 impl<V: Verbs> Block<V> {
-    /// Where the block begins in its region.
-    fn at(&self) -> u32 {
-        self.index % self.pool.blocks_a_chunk * self.pool.block
-    }
-
     /// Its length in bytes.
     pub fn len(&self) -> u32 {
         self.pool.block
@@ -153,7 +166,7 @@ impl<V: Verbs> Block<V> {
 
     /// Its first `len` bytes, for a work request.
     pub fn sge(&self, len: u32) -> Sge<'_, V::Mr> {
-        Sge { mr: &self.mr, at: self.at(), len }
+        Sge { mr: &self.mr, at: self.at, len }
     }
 
     fn checked(&self, at: u32, len: usize) -> Result<usize> {
@@ -164,7 +177,7 @@ impl<V: Verbs> Block<V> {
                 size: u64::from(self.len()),
             });
         }
-        Ok((self.at() + at) as usize)
+        Ok((self.at + at) as usize)
     }
 
     /// Copies bytes in.
@@ -179,6 +192,6 @@ impl<V: Verbs> Block<V> {
 
     /// Loads its first word: where atomics leave the old value.
     pub fn word(&self) -> Result<u64> {
-        self.mr.load(self.at() as usize)
+        self.mr.load(self.at as usize)
     }
 }

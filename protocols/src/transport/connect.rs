@@ -226,7 +226,7 @@ impl<V: Verbs> Shared<V> {
         };
         message.goes_over(rail);
         let mut bytes = vec![0; message.len as usize];
-        let block = self.rail(rail).send_pool.alloc()?;
+        let block = self.rail(rail).send_pool.alloc(bytes.len())?;
         message.block.read(HEADER_LEN as u32, &mut bytes)?;
         block.write(HEADER_LEN as u32, &bytes)?;
         self.rt.spend(Work::Copy { bytes: u64::from(message.len) });

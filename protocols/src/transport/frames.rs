@@ -34,7 +34,7 @@ impl<V: Verbs> Shared<V> {
         place: Option<Box<Place<V>>>,
     ) -> Result<()> {
         let rail = peer.rail;
-        let block = self.rail(rail).send_pool.alloc()?;
+        let block = self.rail(rail).send_pool.alloc(content.len())?;
         let (mut at, mut written) = (HEADER_LEN as u32, Ok(()));
         content.put(&mut |piece| {
             if written.is_ok() {
@@ -124,7 +124,7 @@ impl<V: Verbs> Shared<V> {
         if self.max_inline() as usize >= HEADER_LEN {
             return post(queue, Local::Inline(&frame));
         }
-        let block = self.rail(peer.rail).send_pool.alloc()?;
+        let block = self.rail(peer.rail).send_pool.alloc(0)?;
         block.write(0, &frame)?;
         post(queue, Local::Guarded(BufferGuard::Block { block, len: HEADER_LEN as u32 }))
     }

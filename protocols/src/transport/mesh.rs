@@ -11,6 +11,7 @@ use super::link::Event;
 use super::peer::Peer;
 use super::place::Place;
 use super::rail::{ConnId, Down, MOST_RAILS};
+use super::send_pool::SendPool;
 use super::session::MIN_BUFFERS;
 use super::standby::Standby;
 use super::wire::HEADER_LEN;
@@ -34,7 +35,7 @@ pub(super) struct Rail<V: Verbs> {
     pub(super) pd: V::Pd,
     pub(super) connector: Connector<V>,
     pub(super) receive_pool: BufferPool<V>,
-    pub(super) send_pool: BufferPool<V>,
+    pub(super) send_pool: SendPool<V>,
 }
 
 /// What all handles of one mesh share.
@@ -231,7 +232,7 @@ impl<V: Verbs> Mesh<V> {
             let (connector, connections) =
                 if config.is_guest { rt.connector(config.service)? } else { rt.listen(config.service)? };
             events.push(RailEvents { connections, device: rt.async_events() });
-            let (receive_pool, send_pool) = (pool(&pd, frame), pool(&pd, frame));
+            let (receive_pool, send_pool) = (pool(&pd, frame), SendPool::new(&pd, frame, chunk));
             rails.push(Rail { rt, pd, connector, receive_pool, send_pool });
         }
         let inline = rails.iter().map(|rail| rail.rt.context().device_attr().max_inline).min();

@@ -71,6 +71,7 @@ mod peer;
 mod place;
 mod rail;
 mod room;
+mod send_pool;
 mod session;
 mod standby;
 mod steer;

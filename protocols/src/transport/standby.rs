@@ -85,7 +85,7 @@ impl<V: Verbs> Shared<V> {
     pub(super) fn greet(&self, peer: &Peer<V>, asks: bool, hello: &Hello) -> Result<()> {
         let queue = peer.queue.as_ref().filter(|queue| !queue.is_broken()).ok_or(VerbsError::DeviceGone)?;
         let bytes = wire::encode_greeting(asks, hello);
-        let block = self.rail(peer.rail).send_pool.alloc()?;
+        let block = self.rail(peer.rail).send_pool.alloc(bytes.len() - HEADER_LEN)?;
         block.write(0, &bytes)?;
         let guard = BufferGuard::Block { block, len: bytes.len() as u32 };
         super::frames::post(queue, crate::rt::Local::Guarded(guard))

@@ -44,7 +44,7 @@ pub enum RemoteError {
     #[error("a strip has 1 to 2^32 - 1 bytes, and a file 1 to as many servers as there are")]
     Layout,
     /// Servers took too long, or went away.
-    #[error("{0}: not all servers answered for {} s, and nobody knows what they did: are they all up?", PATIENCE.0 / 1_000_000_000)]
+    #[error("{0}: not all servers answered for {PATIENCE}, and nobody knows what they did: are they all up?")]
     Late(String),
     /// The files say why, and which one it is about.
     #[error("{0}: {1}")]
