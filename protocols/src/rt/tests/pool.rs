@@ -57,3 +57,18 @@ fn blocks_that_were_reserved_need_no_registration() {
     let all: Vec<_> = std::iter::from_fn(|| pool.alloc().ok()).collect();
     assert_eq!(all.len(), 9);
 }
+
+#[test]
+fn a_pool_that_grows_a_thousandfold_registers_a_few_dozen_times_and_a_quarter_too_much_at_most() {
+    let fake = Fake::default();
+    let pool = BufferPool::<V>::new(&fake, 8 * 1024, u32::MAX, AccessFlags::LOCAL_WRITE);
+    let mut blocks: Vec<_> = (0..2_000).map(|_| pool.alloc().expect("room")).collect();
+    assert!(fake.world.borrow().regions < 40, "{}", fake.world.borrow().regions);
+    let regions = fake.world.borrow().regions;
+    blocks.extend((0..501).map(|_| pool.alloc().expect("room")));
+    assert!(fake.world.borrow().regions > regions, "what is there was used up");
+    for (i, block) in blocks.iter().enumerate() {
+        block.write(0, &(i as u64).to_ne_bytes()).expect("in bounds");
+    }
+    assert!(blocks.iter().enumerate().all(|(i, b)| b.word() == Ok(i as u64)), "no two are one");
+}

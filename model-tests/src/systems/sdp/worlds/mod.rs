@@ -57,7 +57,7 @@ worlds! {
         "sockets: both ends have buffers ready and want every other one back at once";
     "sdp-modes" Modes, PLAIN, Held, 88, 8,
         "sockets: both ends have buffers ready; the reader has bytes come through private buffers, then advertised one at a time";
-    "sdp-modes-on" ModesOn, PLAIN, Held, 88, 8,
+    "sdp-modes-on" ModesOn, PLAIN, Held, 64, 8,
         "sockets: both ends have buffers ready; the reader has bytes come advertised one at a time, then several";
     "sdp-resizes" Resizes, PLAIN, Held, 96, 8,
         "sockets: private buffers become smaller and larger between the calls of a request";
