@@ -88,8 +88,8 @@ pub struct MeshConfig {
     /// Most messages kept for one peer until it acknowledges them, sent or not. Default: 4,096; beyond it
     /// [`Mesh::send`](super::Mesh::send) refuses.
     pub max_queued: u32,
-    /// Bytes of buffers that are registered at a time, for each kind of buffer. Default: 16 KiB; less is for
-    /// worlds that are built thousands of times a second.
+    /// Bytes of buffers that are registered at a time, for each kind of buffer, or a quarter of what there is if that is more. Default:
+    /// 16 KiB; less is for worlds that are built thousands of times a second.
     pub chunk: u32,
     /// Reads and atomics in flight on one connection, and served of the peer's. Default: 16, the limit of
     /// ConnectX adapters; lowered to the device's.
