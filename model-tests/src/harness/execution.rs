@@ -449,7 +449,7 @@ impl<M: Model> TransitionSystem for Execution<M> {
             _ if excused && !crashed.is_empty() => Ok(()),
             Some(stuck) => Err(stuck),
             // A dead node's connections, and what was meant for it, are left over.
-            None if !crashed.is_empty() => Ok(()),
+            None if !crashed.is_empty() => self.model.finish_without(state, crashed, members),
             None => self.model.finish(state, members, recorder),
         }
     }
