@@ -120,6 +120,8 @@ worlds! {
         "sockets: a buffer is its user's again when the write from it has failed, and the write is made again";
     "planted-sdp-reuses-session" Shipped, Setting::of(Planted::ReusesSession), ViolatedUnderFaults, 56, 8,
         "sockets: a node that begins anew uses the number of its last session again";
+    "planted-sdp-asks-nothing" Shipped, Setting::UNASKED, ViolatedUnderFaults, 56, 8,
+        "sockets: an end that only reads never asks whether its peer is there";
     "planted-sdp-other-rails-key" Reads, Setting::of(Planted::OtherRailsKey), ViolatedUnderFaults, 88, 8,
         "sockets over two rails: advertised memory is read over any rail, with the key of the memory's";
     "planted-sdp-resumes-from-sent" Shipped, Setting::of(Planted::ResumesFromSent), ViolatedUnderFaults, 56, 8,

@@ -16,13 +16,16 @@ pub(super) struct Setting {
     pub restarts: bool,
     /// Either node may crash for good: streams have a time after which a peer is given up.
     pub crashes: bool,
+    /// Where nodes crash for good, a peer of which nothing is heard is asked whether it is there, though nothing is open with it.
+    pub asks: bool,
     /// A mistake of the transport.
     pub planted: Option<Planted>,
 }
 
 impl Setting {
     /// One rail, and links that fail.
-    pub const PLAIN: Setting = Setting { rails: 1, standby: false, restarts: false, crashes: false, planted: None };
+    pub const PLAIN: Setting =
+        Setting { rails: 1, standby: false, restarts: false, crashes: false, asks: true, planted: None };
     /// Two rails.
     pub const RAILS: Setting = Setting { rails: 2, ..Setting::PLAIN };
     /// Two rails, and a connection that stands by.
@@ -32,6 +35,9 @@ impl Setting {
 
     /// One rail, and nodes that crash for good.
     pub const CRASHES: Setting = Setting { crashes: true, ..Setting::PLAIN };
+
+    /// The same, and an end that only reads asks nothing.
+    pub const UNASKED: Setting = Setting { asks: false, ..Setting::CRASHES };
 
     /// How long messages to a peer may go unacknowledged where nodes crash: far longer than connections rest before they are made again.
     const GIVE_UP: Nanos = Nanos::from_millis(80);
@@ -68,7 +74,11 @@ impl Setting {
         if !self.crashes {
             return options;
         }
-        SdpOptions { give_up: Setting::GIVE_UP, keepalive: Some(Setting::KEEPALIVE), ..options }
+        SdpOptions {
+            give_up: Setting::GIVE_UP,
+            keepalive: self.asks.then_some(Setting::KEEPALIVE),
+            ..options
+        }
     }
 
     /// By how much clocks differ, where time decides something.

@@ -12,6 +12,7 @@ use crate::history::{ClientId, RequestId};
 use crate::oracle::{Conduct, Oracles};
 use crate::record::Record;
 use crate::system::{Place, System};
+use weft_protocols::sdp::SdpStats;
 use weft_protocols::transport::MeshConfig;
 use weft_sim::explore::{AccessKind, FaultSet};
 use weft_sim::{NodeId, Sim};
@@ -227,9 +228,8 @@ impl Model for Transfer {
     fn waits(&self, state: &State, crashed: &[NodeId], recorder: &Recorder<SdpOracles>) -> bool {
         let left = |service: &&Service<Sim>| !crashed.iter().any(|node| node.0 == service.node);
         let mut living = state.services.iter().filter(left);
-        let over = |service: &Service<Sim>| {
-            state.crashed_at.is_none_or(|at| service.rt.now() > at + Setting::BOUND)
-        };
+        let over =
+            |service: &Service<Sim>| state.crashed_at.is_none_or(|at| service.rt.now() > at + Setting::BOUND);
         let waits = |service: &Service<Sim>| {
             service.serving.get() > 0 || recorder.oracles(|oracles| oracles.unended() > 0)
         };
@@ -347,6 +347,12 @@ impl Model for Transfer {
         sink.sometimes("a message came twice", any(|member| member.mesh.stats().duplicates));
         if self.setting.restarts {
             sink.sometimes("a peer was found to be new", any(|member| member.mesh.stats().peer_resets));
+        }
+        if self.setting.crashes {
+            let any =
+                |of: fn(SdpStats) -> u64| state.services.iter().any(|service| of(service.sdp.stats()) > 0);
+            sink.sometimes("a peer was asked whether it is there", any(|stats| stats.probes));
+            sink.sometimes("a peer was given up", any(|stats| stats.given_up));
         }
         if self.rails() > 1 {
             sink.sometimes(
