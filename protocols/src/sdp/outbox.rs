@@ -57,6 +57,8 @@ impl<V: Verbs> Sdp<V> {
             let sdp = self.clone();
             drop(self.shared.rt.spawn(async move { sdp.wait_for_room(peer).await }));
         }
+        // There is room once the peer acknowledges something, and one that is gone never does.
+        self.watch(peer);
     }
 
     async fn wait_for_room(self, peer: Rank) {

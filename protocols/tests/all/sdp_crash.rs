@@ -102,3 +102,31 @@ fn a_reader_of_a_dead_peer_is_told_by_keepalive_and_by_nothing_else() {
     assert_eq!(end, Err(SdpError::TimedOut));
     assert!(took <= keepalive * 2 + GIVE_UP + ms(1) && took * 2 >= GIVE_UP, "{took}");
 }
+
+/// Messages to the dead peer that nobody acknowledges are all that the transport keeps: the first one of a new stream has no room there.
+#[test]
+fn a_connection_to_a_dead_peer_is_given_up_in_time_though_its_first_message_cannot_even_be_sent() {
+    let cluster = Cluster::narrow(2, 12, Wait::Poll, 2);
+    let options = SdpOptions { connect_timeout: None, buffers: 8, ..OPTIONS() };
+    let [near, far] = [0, 1].map(|node| {
+        let member = &cluster.members[node];
+        Sdp::start(&member.rt, &member.mesh, options).expect("good options")
+    });
+    let listener = far.bind(PORT).expect("free");
+    let (end, rt) = (Rc::new(Cell::new(None)), cluster.members[0].rt.clone());
+    let tell = Rc::clone(&end);
+    drop(cluster.members[0].rt.spawn(async move {
+        let stream = near.connect(rank(1), PORT).await.expect("the server listens");
+        rt.sleep_until(CRASH + ms(1)).await;
+        while stream.write(&[1; 200]).await.is_ok() {}
+        let since = rt.now();
+        let connected = near.connect(rank(1), PORT).await;
+        tell.set(Some((rt.now() - since, connected.map(drop))));
+    }));
+    cluster.plan(CRASH, Fault::Crash { node: NodeId(1) });
+    cluster.run(Nanos::from_secs(5));
+    drop(listener);
+    let (took, connected) = end.take().expect("it waits for ever");
+    assert_eq!(connected, Err(SdpError::TimedOut));
+    assert!(took <= GIVE_UP + ms(1), "{took}");
+}
