@@ -321,6 +321,25 @@ mod tests {
     }
 
     #[test]
+    fn a_time_out_is_an_error_unless_the_server_or_the_client_is_dead_and_a_request_to_the_dead_must_end() {
+        let request = RequestId { client: ClientId { node: 0, index: 0 }, number: 0 };
+        let told = |dead, at, what| {
+            let (mut oracles, mut told) = (SdpOracles::default(), 0);
+            for (node, what) in [(0, ASKS), (dead, What::Crashes), (at, what)] {
+                oracles.observe(&Event { at_ns: 1, node, request, what }, &mut |_| told += 1);
+            }
+            (told, oracles.unended())
+        };
+        assert_eq!(told(1, 0, What::Fails(Why::TimedOut)), (0, 0));
+        assert_eq!(told(1, 0, What::Connected), (0, 1), "whose server is dead waits in vain");
+        assert_eq!(told(1, 0, What::Fails(Why::Reset)), (1, 0), "nobody was there to reset it");
+        assert_eq!(told(2, 0, What::Fails(Why::TimedOut)), (1, 0));
+        assert_eq!(told(0, 1, What::Breaks(Why::TimedOut)), (0, 0));
+        assert_eq!(told(0, 1, TOOK), (0, 0));
+        assert_eq!(told(0, 1, What::Took { bytes: 100, intact: false, stall_ns: 0 }), (1, 0));
+    }
+
+    #[test]
     fn an_error_and_a_request_that_never_ends_are_told() {
         assert_eq!(said(&[ASKS, What::Fails(Why::Reset)]), ["unbroken"]);
         assert_eq!(said(&[ASKS, TOOK]), ["progress"]);

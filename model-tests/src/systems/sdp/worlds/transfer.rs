@@ -231,7 +231,8 @@ impl Model for Transfer {
         let over =
             |service: &Service<Sim>| state.crashed_at.is_none_or(|at| service.rt.now() > at + Setting::BOUND);
         let waits = |service: &Service<Sim>| {
-            service.serving.get() > 0 || recorder.oracles(|oracles| oracles.unended() > 0)
+            let left = living_leftovers(service).into_iter().any(|(_, count)| count > 0);
+            left || recorder.oracles(|oracles| oracles.unended() > 0)
         };
         living.any(|service| waits(service) && !over(service))
     }
@@ -321,11 +322,7 @@ impl Model for Transfer {
         let lives = |service: &&Service<Sim>| !crashed.iter().any(|node| node.0 == service.node);
         state.services.iter().filter(lives).try_for_each(|service| {
             let conduct = Sockets::conduct(&Sockets::counts(service));
-            let served = ("connections that are served still", service.serving.get());
-            // Memory that a peer was offered is kept as long as it may reach it: for as long as nobody knows that it is dead.
-            let copies = service.work.zcopy_threshold == 0;
-            let streams = Sockets::leftovers(service).into_iter().filter(|_| copies);
-            at_rest(service.node as usize, conduct, streams.chain([served])).map_or(Ok(()), Err)
+            at_rest(service.node as usize, conduct, living_leftovers(service)).map_or(Ok(()), Err)
         })
     }
 
@@ -379,6 +376,15 @@ impl Model for Transfer {
             }
         }
     }
+}
+
+/// What a node has not done with whose peer is dead, though it must be.
+fn living_leftovers(service: &Service<Sim>) -> Vec<(&'static str, u64)> {
+    let served = ("connections that are served still", service.serving.get());
+    // A stream whose memory the peer was offered is kept as long as the peer may reach it: as long as nobody knows that it is dead.
+    let copies = service.work.zcopy_threshold == 0;
+    let streams = Sockets::leftovers(service).into_iter().filter(|_| copies);
+    streams.chain([served]).collect()
 }
 
 impl Explored for SdpOracles {
