@@ -47,10 +47,12 @@ struct Requests {
 impl Requests {
     /// A node has crashed: its clients' requests are nobody's any more.
     fn dies(&mut self, node: u32) {
-        let of_it = |request: &RequestId, _: &mut Open| request.client.node == node;
-        let before = self.gone.len();
-        self.gone.extend(self.open.extract_if(.., of_it));
-        self.made -= (self.gone.len() - before) as u64;
+        let of_it = |request: &RequestId| request.client.node == node;
+        let all = std::mem::take(&mut self.open).into_iter();
+        let (its, others): (BTreeMap<_, _>, _) = all.partition(|(request, _)| of_it(request));
+        self.open = others;
+        self.made -= its.len() as u64;
+        self.gone.extend(its);
     }
 
     /// A request has ended.
