@@ -87,7 +87,8 @@ pub(super) struct Instance<M: Model> {
 #[derive(Default)]
 struct Losses {
     crashed: Vec<NodeId>,
-    /// Another fault struck besides: then those who are left may wait for time-outs that no longer come.
+    /// Another fault struck besides: then those who are left may wait for time-outs that no longer come, where time does not go on after a
+    /// crash.
     other: bool,
 }
 
@@ -444,12 +445,13 @@ impl<M: Model> TransitionSystem for Execution<M> {
             };
         };
         let Losses { crashed, other } = &self.losses;
-        let excused = *other || crashed.iter().any(|&node| self.model.needs(state, node, recorder));
+        let excused = *other && self.model.drift().is_none()
+            || crashed.iter().any(|&node| self.model.needs(state, node, recorder));
         match self.stuck(recorder) {
             _ if excused && !crashed.is_empty() => Ok(()),
             Some(stuck) => Err(stuck),
             // A dead node's connections, and what was meant for it, are left over.
-            None if !crashed.is_empty() => Ok(()),
+            None if !crashed.is_empty() => self.model.finish_without(state, crashed, members),
             None => self.model.finish(state, members, recorder),
         }
     }

@@ -198,6 +198,22 @@ pub trait Model {
         nodes.find_map(|(node, member)| self.violation_at(state, node, member)).map_or(Ok(()), Err)
     }
 
+    /// Judges an end behind crashes, at which every request that must has ended: what the nodes that live have left over, though the dead
+    /// are no excuse for it. Nothing, unless the model says so.
+    ///
+    /// # Errors
+    ///
+    /// The promise that was broken.
+    fn finish_without(
+        &self,
+        state: &Self::State,
+        crashed: &[NodeId],
+        members: &[Member],
+    ) -> Result<(), Violation> {
+        let _ = (state, crashed, members);
+        Ok(())
+    }
+
     /// The violation that a node finds at an end, by itself.
     fn violation_at(&self, state: &Self::State, node: usize, member: &Member) -> Option<Violation> {
         let _ = (state, node, member);

@@ -30,6 +30,7 @@ fn every_planted_bug_and_every_reading_as_published_is_found() {
             "as-published-sdp-moves-one-end" => {
                 (options_of.faults, options_of.kinds) = (2, FaultSet::one(Outcome::PortDown));
             }
+            "planted-sdp-asks-nothing" => options_of.kinds = FaultSet::one(Outcome::Crash),
             "planted-sdp-reuses-session" => options_of.kinds = FaultSet::one(Outcome::Restart),
             // An answer is lost and asked for again, on a connection that stands.
             "planted-ddss-released-behind" => options_of.kinds = FaultSet::one(Outcome::Drop),

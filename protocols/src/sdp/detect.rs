@@ -50,8 +50,8 @@ impl<V: Verbs> Sdp<V> {
         }
     }
 
-    /// Whether an end here waits for something of the peer: an acknowledgement, or the use of what it advertises.
-    fn has_open(&self, peer: Rank) -> bool {
+    /// Whether an end here waits for something of the peer: an acknowledgement, an answer, credits, or the use of what it advertises.
+    pub(super) fn has_open(&self, peer: Rank) -> bool {
         let waits = self.shared.mesh.oldest_unacknowledged(peer).is_some();
         let table = self.shared.table.borrow();
         waits || table.all().any(|socket| socket.peer == peer && socket.end.borrow().is_open())

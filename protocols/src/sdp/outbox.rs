@@ -1,5 +1,6 @@
 //! What waits for the transport: a peer that takes no messages now must not hold up the others.
 
+use super::message::Message;
 use super::service::{Sdp, Shared};
 use super::socket::Socket;
 use super::suspend::Suspended;
@@ -56,6 +57,8 @@ impl<V: Verbs> Sdp<V> {
             let sdp = self.clone();
             drop(self.shared.rt.spawn(async move { sdp.wait_for_room(peer).await }));
         }
+        // There is room once the peer acknowledges something, and one that is gone never does.
+        self.watch(peer);
     }
 
     async fn wait_for_room(self, peer: Rank) {
@@ -74,7 +77,7 @@ impl<V: Verbs> Sdp<V> {
         }
     }
 
-    /// Sees to it that a peer that does not acknowledge is given up in time.
+    /// Sees to it that a peer is given up in time that does not acknowledge, or of which nothing is heard while something is open with it.
     pub(super) fn watch(&self, peer: Rank) {
         self.probe(peer);
         let give_up = self.shared.options.give_up;
@@ -85,15 +88,24 @@ impl<V: Verbs> Sdp<V> {
         drop(self.shared.rt.spawn(async move { sdp.look_after(peer, give_up).await }));
     }
 
-    /// Ends when the peer has acknowledged everything. An acknowledgement of anything is a sign of life.
+    /// Ends when nothing is open with the peer. An acknowledgement of anything is a sign of life. Where every message is acknowledged
+    /// and the peer has yet to do something, such as to read what is advertised, it is asked as soon as nothing is heard of it: nothing
+    /// else would tell that it is gone.
     async fn look_after(self, peer: Rank, give_up: Nanos) {
         let Shared { rt, mesh, .. } = &*self.shared;
-        let (mut oldest, mut since) = (mesh.oldest_unacknowledged(peer), rt.now());
-        while let Some(message) = oldest {
+        let (mut oldest, mut heard) = (mesh.oldest_unacknowledged(peer), mesh.heard(peer));
+        let mut since = rt.now();
+        while self.has_open(peer) && !mesh.is_closed() {
             rt.sleep(Nanos((give_up.0 / LOOKS).max(1))).await;
-            oldest = mesh.oldest_unacknowledged(peer);
-            if oldest != Some(message) {
+            let before = (oldest, heard);
+            (oldest, heard) = (mesh.oldest_unacknowledged(peer), mesh.heard(peer));
+            if before.0 != oldest || (oldest.is_none() && before.1 != heard) {
                 since = rt.now();
+            } else if oldest.is_none() && self.has_open(peer) {
+                self.count(|stats| &mut stats.probes);
+                self.answer(peer, &Message::Probe);
+                // What is heard no more is not heard since then, but since before.
+                oldest = mesh.oldest_unacknowledged(peer);
             } else if rt.now() - since >= give_up / LOOKS * (LOOKS - 1) {
                 self.gone(peer);
                 break;

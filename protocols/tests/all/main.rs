@@ -12,6 +12,7 @@ mod locks;
 mod members;
 mod pario_remote;
 mod sdp;
+mod sdp_crash;
 mod sdp_failover;
 mod sdp_tools;
 mod transport_adoption;

@@ -27,7 +27,7 @@ pub struct Client<V: Verbs> {
 
 impl<V: Verbs> Client<V> {
     pub(super) fn new(service: &Service<V>) -> Client<V> {
-        let Service { rt, sdp, node, work } = service;
+        let Service { rt, sdp, node, work, .. } = service;
         let (mover, work) = (Mover::new(rt, sdp, work), Rc::clone(work));
         Client { sdp: sdp.clone(), node: *node, work, rt: rt.clone(), mover, kept: BTreeMap::new() }
     }

@@ -102,6 +102,8 @@ pub enum What {
     Breaks(Why),
     /// The node had crashed, and is there again, with nothing of what it had.
     Restarts,
+    /// The node has crashed, and does not come back.
+    Crashes,
 }
 
 impl HistoryEvent for Event {
@@ -152,6 +154,7 @@ impl fmt::Display for Timeless<'_> {
             What::Fails(why) => write!(f, "fails: {why:?}"),
             What::Breaks(why) => write!(f, "fails at n{node}: {why:?}"),
             What::Restarts => write!(f, "n{node} had crashed and begins anew"),
+            What::Crashes => write!(f, "n{node} has crashed"),
         }
     }
 }

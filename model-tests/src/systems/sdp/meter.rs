@@ -53,7 +53,8 @@ impl Meter<Event> for SdpMeter {
                 self.began.remove(&event.request);
                 return;
             }
-            What::Moved { .. } | What::Surplus | What::Breaks(_) | What::Restarts => return,
+            What::Moved { .. } | What::Surplus | What::Breaks(_) => return,
+            What::Restarts | What::Crashes => return,
         };
         if let Some(took) = took {
             times.add(took);

@@ -29,6 +29,7 @@ use crate::system::{Amount, Example, Measured, Place, System};
 use history::Event;
 use oracles::SdpOracles;
 use server::Server;
+use std::cell::Cell;
 use std::rc::Rc;
 use weft_protocols::rt::Rt;
 use weft_protocols::sdp::{Sdp, SdpError, SdpOptions, SdpStats, message};
@@ -48,6 +49,8 @@ pub struct Service<V: Verbs> {
     sdp: Sdp<V>,
     node: u32,
     work: Rc<SdpWork>,
+    /// Connections that its server serves.
+    serving: Rc<Cell<u64>>,
 }
 
 impl<V: Verbs> Service<V> {
@@ -63,14 +66,22 @@ impl<V: Verbs> Service<V> {
         let listener = sdp.bind(PORT).map_err(|why| why.to_string())?;
         let work = Rc::new(work.clone());
         let (sdp_here, work_here) = (sdp.clone(), Rc::clone(&work));
-        let record = record.clone();
-        let server = Server { rt: rt.clone(), node: *node, sdp: sdp_here, work: work_here, record };
+        let (record, serving) = (record.clone(), Rc::<Cell<u64>>::default());
+        let (rt_here, serving_here) = (rt.clone(), Rc::clone(&serving));
+        let server = Server {
+            rt: rt_here,
+            node: *node,
+            sdp: sdp_here,
+            work: work_here,
+            record,
+            serving: serving_here,
+        };
         drop(rt.spawn(server.listen(listener)));
         if work.moves > 0 && mesh.rails() > 1 {
             let peer = Rank::from_index((node + 1) % place.nodes);
             drop(rt.spawn(move_about(rt.clone(), sdp.clone(), mesh.clone(), peer, Rc::clone(&work))));
         }
-        Ok(Service { rt: rt.clone(), sdp, node: *node, work })
+        Ok(Service { rt: rt.clone(), sdp, node: *node, work, serving })
     }
 }
 

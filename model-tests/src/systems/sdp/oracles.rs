@@ -37,20 +37,22 @@ struct Requests {
     /// Those that were answered, and that the server may still take from an earlier connection.
     answered: BTreeMap<RequestId, Open>,
     made: u64,
-    /// Nodes that have restarted, and the requests of their clients that went with them.
+    /// Nodes that have restarted, and those that have crashed for good.
     restarted: BTreeSet<u32>,
-    gone: BTreeSet<RequestId>,
+    crashed: BTreeSet<u32>,
+    /// The requests that went with the nodes of their clients: a server that has them may still take them.
+    gone: BTreeMap<RequestId, Open>,
 }
 
 impl Requests {
-    /// A node has restarted: its clients' requests are nobody's any more.
-    fn restarts(&mut self, node: u32) {
-        self.restarted.insert(node);
+    /// A node has crashed: its clients' requests are nobody's any more.
+    fn dies(&mut self, node: u32) {
         let of_it = |request: &RequestId| request.client.node == node;
-        let before = self.open.len();
-        self.gone.extend(self.open.keys().filter(|request| of_it(request)));
-        self.open.retain(|request, _| !of_it(request));
-        self.made -= (before - self.open.len()) as u64;
+        let all = std::mem::take(&mut self.open).into_iter();
+        let (its, others): (BTreeMap<_, _>, _) = all.partition(|(request, _)| of_it(request));
+        self.open = others;
+        self.made -= its.len() as u64;
+        self.gone.extend(its);
     }
 
     /// A request has ended.
@@ -69,7 +71,17 @@ impl Requests {
     /// Whether a stream may be reset: its server has restarted, or its client is no more.
     fn may_reset(&self, request: &RequestId) -> bool {
         let restarted = |open: &Open| self.restarted.contains(&open.to);
-        self.gone.contains(request) || self.open.get(request).is_some_and(restarted)
+        self.is_of_restarted(request) || self.open.get(request).is_some_and(restarted)
+    }
+
+    fn is_of_restarted(&self, request: &RequestId) -> bool {
+        self.gone.contains_key(request) && self.restarted.contains(&request.client.node)
+    }
+
+    /// Whether a stream may fail for want of a sign of life: its server is dead, or its client.
+    fn may_time_out(&self, request: &RequestId) -> bool {
+        let dead = |open: &Open| self.crashed.contains(&open.to);
+        self.crashed.contains(&request.client.node) || self.open.get(request).is_some_and(dead)
     }
 }
 
@@ -83,7 +95,7 @@ pub struct SdpOracles {
 impl SdpOracles {
     /// The oracles of streams that do this when their connection goes over to another rail.
     pub fn of(failover: FailoverMode) -> SdpOracles {
-        let unbroken = Unbroken { is_told: failover == FailoverMode::Application, resets: false };
+        let unbroken = Unbroken { is_told: failover == FailoverMode::Application, ..Unbroken::default() };
         SdpOracles { unbroken, ..SdpOracles::default() }
     }
 }
@@ -101,14 +113,11 @@ impl Oracle<Event> for Bytes<'_> {
     }
 
     fn observe(&mut self, event: &Event) -> Result<(), String> {
-        if self.0.gone.contains(&event.request) {
-            // Whether a server gets it to its end is no matter.
-            return Ok(());
-        }
-        let Requests { open, answered, .. } = &mut *self.0;
+        let Requests { open, answered, gone, .. } = &mut *self.0;
         let right = match event.what {
             What::Took { bytes, intact, .. } => {
-                let request = open.get_mut(&event.request).or_else(|| answered.get_mut(&event.request));
+                let lives = open.get_mut(&event.request).or_else(|| answered.get_mut(&event.request));
+                let request = lives.or_else(|| gone.get_mut(&event.request));
                 intact && request.is_some_and(|request| request.takes(bytes))
             }
             What::Answered { bytes, intact, .. } => {
@@ -128,6 +137,8 @@ struct Unbroken {
     is_told: bool,
     /// The stream in question may be reset.
     resets: bool,
+    /// It may fail because nothing is heard of its peer.
+    times_out: bool,
 }
 
 impl Oracle<Event> for Unbroken {
@@ -143,6 +154,7 @@ impl Oracle<Event> for Unbroken {
         match event.what {
             What::Moved { .. } | What::Breaks(Why::AddressChanged) if self.is_told => Ok(()),
             What::Fails(Why::Reset) | What::Breaks(Why::Reset) if self.resets => Ok(()),
+            What::Fails(Why::TimedOut) | What::Breaks(Why::TimedOut) if self.times_out => Ok(()),
             What::Moved { .. } | What::Fails(_) | What::Breaks(_) => Err(Timeless(event).to_string()),
             _ => Ok(()),
         }
@@ -179,10 +191,13 @@ impl Oracles for SdpOracles {
         if let (What::Moved { .. }, Some(open)) = (event.what, self.requests.open.get_mut(&event.request)) {
             open.connections += 1;
         }
-        if event.what == What::Restarts {
-            return self.requests.restarts(event.node);
+        if let What::Restarts | What::Crashes = event.what {
+            let Requests { restarted, crashed, .. } = &mut self.requests;
+            if event.what == What::Restarts { restarted } else { crashed }.insert(event.node);
+            return self.requests.dies(event.node);
         }
         self.unbroken.resets = self.requests.may_reset(&event.request);
+        self.unbroken.times_out = self.requests.may_time_out(&event.request);
         let mut bytes = Bytes(&mut self.requests);
         let oracles: [&mut dyn Oracle<Event>; 2] = [&mut bytes, &mut self.unbroken];
         show(event, oracles, broken);
@@ -214,13 +229,13 @@ impl Oracles for SdpOracles {
     }
 
     fn state(&self, mut to: &mut dyn Hasher) {
-        for requests in [&self.requests.open, &self.requests.answered] {
+        for requests in [&self.requests.open, &self.requests.answered, &self.requests.gone] {
             requests.len().hash(&mut to);
             for (request, Open { to: server, bytes, reply, taken, connections, .. }) in requests {
                 (request, server, bytes, reply, taken, connections).hash(&mut to);
             }
         }
-        (&self.requests.restarted, &self.requests.gone).hash(&mut to);
+        (&self.requests.restarted, &self.requests.crashed).hash(&mut to);
     }
 }
 
@@ -305,6 +320,25 @@ mod tests {
         assert_eq!(told(1, What::Fails(Why::Aborted)), (1, 0));
         assert_eq!(told(2, What::Fails(Why::Reset)), (1, 0));
         assert_eq!(told(0, TOOK), (0, 0), "nobody waits for it any more");
+    }
+
+    #[test]
+    fn a_time_out_is_an_error_unless_the_server_or_the_client_is_dead_and_a_request_to_the_dead_must_end() {
+        let request = RequestId { client: ClientId { node: 0, index: 0 }, number: 0 };
+        let told = |dead, at, what| {
+            let (mut oracles, mut told) = (SdpOracles::default(), 0);
+            for (node, what) in [(0, ASKS), (dead, What::Crashes), (at, what)] {
+                oracles.observe(&Event { at_ns: 1, node, request, what }, &mut |_| told += 1);
+            }
+            (told, oracles.unended())
+        };
+        assert_eq!(told(1, 0, What::Fails(Why::TimedOut)), (0, 0));
+        assert_eq!(told(1, 0, What::Connected), (0, 1), "whose server is dead waits in vain");
+        assert_eq!(told(1, 0, What::Fails(Why::Reset)), (1, 0), "nobody was there to reset it");
+        assert_eq!(told(2, 0, What::Fails(Why::TimedOut)), (1, 0));
+        assert_eq!(told(0, 1, What::Breaks(Why::TimedOut)), (0, 0));
+        assert_eq!(told(0, 1, TOOK), (0, 0));
+        assert_eq!(told(0, 1, What::Took { bytes: 100, intact: false, stall_ns: 0 }), (1, 0));
     }
 
     #[test]

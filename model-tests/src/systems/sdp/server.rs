@@ -6,6 +6,7 @@ use super::moves::Mover;
 use super::workload::SdpWork;
 use crate::history::RequestId;
 use crate::record::Record;
+use std::cell::Cell;
 use std::rc::Rc;
 use weft_protocols::rt::Rt;
 use weft_protocols::sdp::{Sdp, SdpError, SdpListener, SdpStream};
@@ -18,13 +19,15 @@ pub(super) struct Server<V: Verbs, R> {
     pub sdp: Sdp<V>,
     pub work: Rc<SdpWork>,
     pub record: R,
+    /// Connections that are being served.
+    pub serving: Rc<Cell<u64>>,
 }
 
 impl<V: Verbs, R: Clone> Clone for Server<V, R> {
     fn clone(&self) -> Server<V, R> {
-        let Server { rt, node, sdp, work, record } = self;
+        let Server { rt, node, sdp, work, record, serving } = self;
         let (sdp, work, record) = (sdp.clone(), Rc::clone(work), record.clone());
-        Server { rt: rt.clone(), node: *node, sdp, work, record }
+        Server { rt: rt.clone(), node: *node, sdp, work, record, serving: Rc::clone(serving) }
     }
 }
 
@@ -32,12 +35,17 @@ impl<V: Verbs, R: Record<Event>> Server<V, R> {
     /// Accepts connections, and serves each by a task of its own.
     pub async fn listen(self, listener: SdpListener<V>) {
         while let Ok(stream) = listener.accept().await {
-            drop(self.rt.spawn(self.clone().serve(Rc::new(stream))));
+            let server = self.clone();
+            drop(self.rt.spawn(async move {
+                server.serving.update(|served| served + 1);
+                server.serve(Rc::new(stream)).await;
+                server.serving.update(|served| served - 1);
+            }));
         }
     }
 
     /// Serves a connection until its client writes no more.
-    async fn serve(self, stream: Rc<SdpStream<V>>) {
+    async fn serve(&self, stream: Rc<SdpStream<V>>) {
         let mut mover = Mover::new(&self.rt, &self.sdp, &self.work);
         let mut serving = None;
         loop {

@@ -1,6 +1,7 @@
 //! Sockets under accidents, over seeds: every byte arrives once and in order, no stream fails, and the oracles notice what does.
 
 use crate::common::{assert_kept, broken_by, explore, stormy, struck};
+use std::collections::BTreeSet;
 use weft_check::explore::{Options, Size};
 use weft_check::record::Record;
 use weft_check::run::RunOptions;
@@ -160,6 +161,28 @@ fn one_fault_of_every_kind_at_every_event_of_a_transfer_is_a_stall_and_no_more()
     explored("sdp-bcopy", kinds, 1);
     explored("sdp-half-closed", kinds, 1);
     explored("sdp-restarts", kinds.with(Outcome::Restart), 1);
+}
+
+#[test]
+fn a_node_that_crashes_for_good_at_any_event_leaves_nobody_waiting() {
+    let crash = FaultSet::one(Outcome::Crash);
+    for world in [
+        "sdp-crashes",
+        "sdp-crashes-half-closed",
+        "sdp-crashes-read",
+        "sdp-crashes-write",
+        "sdp-crashes-crossing",
+    ] {
+        let options = Options { kinds: crash, faults: 1, livelock: 400, ..Options::default() };
+        let report = explore(world, &Size::default(), &options);
+        assert!(report.held() && report.exhaustive, "{world}: {:?}", report.counterexample);
+        // No link has failed.
+        let of_links = ["a connection was made again", "a message was sent again", "a message came twice"];
+        let (expected, found) = (BTreeSet::from(of_links), report.unreached().collect::<BTreeSet<_>>());
+        assert!(found.is_subset(&expected), "{world}: {found:?}");
+    }
+    let survived = FaultSet::TIMELESS.without(Outcome::Restart);
+    explored("sdp-crashes-read", survived, 1);
 }
 
 /// How many packets carry a request and its answer, if a packet has so many bytes.

@@ -104,11 +104,6 @@ impl Endpoint {
         self.reading || self.writing.is_some()
     }
 
-    /// Whether this end waits for the peer to use what it advertises, or for the answer to a cancel.
-    pub fn is_open(&self) -> bool {
-        self.failure().is_none() && (self.is_exposed() || self.is_recalling())
-    }
-
     /// Whether the peer may use memory of this end.
     pub(super) fn is_exposed(&self) -> bool {
         !self.offered.is_empty() || !self.wanted.is_empty()

@@ -2,6 +2,7 @@
 
 use super::{Endpoint, Event, Failure, Half, Phase, Recall, Resize, Violation};
 use crate::sdp::Refusal;
+use crate::sdp::credits::Purpose;
 
 impl Endpoint {
     /// The user writes no more.
@@ -46,6 +47,23 @@ impl Endpoint {
         self.ended = true;
         self.expected += 1;
         Ok(Event::End)
+    }
+
+    /// Whether this end waits for something of its peer, bytes to read aside: for an answer, for credits, or until it uses what this end
+    /// advertises or has received the end of the stream. A peer that is gone would never let it go on.
+    pub fn is_open(&self) -> bool {
+        let half_waits = || match self.half {
+            Half::Open => !self.credits.may_send(Purpose::Data),
+            Half::Closing => true,
+            Half::Closed => self.acked < self.sent,
+        };
+        match self.phase {
+            Phase::Greeting { sent } => sent,
+            Phase::Open { .. } => {
+                self.is_exposed() || self.is_recalling() || self.is_resizing() || half_waits()
+            }
+            Phase::Failed { .. } => false,
+        }
     }
 
     /// Whether the peer has received everything, `DisConn` included.

@@ -34,6 +34,7 @@ const PLAIN: Setting = Setting::PLAIN;
 const RAILS: Setting = Setting::RAILS;
 const STANDBY: Setting = Setting::STANDBY;
 const RESTARTS: Setting = Setting::RESTARTS;
+const CRASHES: Setting = Setting::CRASHES;
 
 worlds! {
     "sdp-bcopy" Shipped, PLAIN, Held, 96, 8,
@@ -85,6 +86,16 @@ worlds! {
         "sockets: the answer is wanted and written by RDMA; either node may crash and begin anew";
     "sdp-restarts-crossing" Crosses, RESTARTS, Held, 88, 8,
         "sockets: both ends have buffers ready; either node may crash and begin anew";
+    "sdp-crashes" Shipped, CRASHES, Held, 56, 8,
+        "sockets: a request of several messages through private buffers; either node may crash for good";
+    "sdp-crashes-half-closed" Shipped, CRASHES, Held, 24, 96,
+        "sockets: an answer to a client that writes no more; either node may crash for good";
+    "sdp-crashes-read" Reads, CRASHES, Held, 88, 8,
+        "sockets: the request is advertised and read by RDMA; either node may crash for good";
+    "sdp-crashes-write" Writes, CRASHES, Held, 24, 64,
+        "sockets: the answer is wanted and written by RDMA; either node may crash for good";
+    "sdp-crashes-crossing" Crosses, CRASHES, Held, 88, 8,
+        "sockets: both ends have buffers ready; either node may crash for good";
     "as-published-sdp-suspends-dead-link" Shipped, Setting::of(Planted::SuspendsDeadLink), ViolatedUnderFaults, 56, 8,
         "sockets over two rails: after the link failed, the end waits for what is in process before it goes over";
     "as-published-sdp-cancels-unrevoked" CancelsUnrevoked, RAILS, ViolatedUnderFaults, 88, 8,
@@ -109,6 +120,8 @@ worlds! {
         "sockets: a buffer is its user's again when the write from it has failed, and the write is made again";
     "planted-sdp-reuses-session" Shipped, Setting::of(Planted::ReusesSession), ViolatedUnderFaults, 56, 8,
         "sockets: a node that begins anew uses the number of its last session again";
+    "planted-sdp-asks-nothing" Shipped, Setting::UNASKED, ViolatedUnderFaults, 56, 8,
+        "sockets: an end that only reads never asks whether its peer is there";
     "planted-sdp-other-rails-key" Reads, Setting::of(Planted::OtherRailsKey), ViolatedUnderFaults, 88, 8,
         "sockets over two rails: advertised memory is read over any rail, with the key of the memory's";
     "planted-sdp-resumes-from-sent" Shipped, Setting::of(Planted::ResumesFromSent), ViolatedUnderFaults, 56, 8,

@@ -1,7 +1,9 @@
 //! Where a transfer takes place: over how many rails, and what beside links may fail.
 
+use weft_protocols::sdp::SdpOptions;
 use weft_protocols::transport::{MeshConfig, Planted};
 use weft_sim::explore::{FaultSet, Outcome};
+use weft_verbs::Nanos;
 
 /// What is beside the transfer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -12,19 +14,42 @@ pub(super) struct Setting {
     pub standby: bool,
     /// Either node may crash and begin anew.
     pub restarts: bool,
+    /// Either node may crash for good: streams have a time after which a peer is given up.
+    pub crashes: bool,
+    /// Where nodes crash for good, a peer of which nothing is heard is asked whether it is there, though nothing is open with it.
+    pub asks: bool,
     /// A mistake of the transport.
     pub planted: Option<Planted>,
 }
 
 impl Setting {
     /// One rail, and links that fail.
-    pub const PLAIN: Setting = Setting { rails: 1, standby: false, restarts: false, planted: None };
+    pub const PLAIN: Setting =
+        Setting { rails: 1, standby: false, restarts: false, crashes: false, asks: true, planted: None };
     /// Two rails.
     pub const RAILS: Setting = Setting { rails: 2, ..Setting::PLAIN };
     /// Two rails, and a connection that stands by.
     pub const STANDBY: Setting = Setting { standby: true, ..Setting::RAILS };
     /// One rail, and nodes that begin anew.
     pub const RESTARTS: Setting = Setting { restarts: true, ..Setting::PLAIN };
+
+    /// One rail, and nodes that crash for good.
+    pub const CRASHES: Setting = Setting { crashes: true, ..Setting::PLAIN };
+
+    /// The same, and an end that only reads asks nothing.
+    pub const UNASKED: Setting = Setting { asks: false, ..Setting::CRASHES };
+
+    /// How long messages to a peer may go unacknowledged where nodes crash: far longer than connections rest before they are made again.
+    const GIVE_UP: Nanos = Nanos::from_millis(80);
+    /// How long nothing may be heard of a peer there until it is asked whether it is there.
+    const KEEPALIVE: Nanos = Nanos::from_millis(20);
+    /// How long a message goes without acknowledgement there.
+    const ACK_DELAY: Nanos = Nanos::from_millis(1);
+    /// By how much clocks differ there.
+    const DRIFT: Nanos = Nanos::from_millis(1);
+    /// Within how long of a crash every call of the other node has ended. What came just before the crash counts for the time in which it
+    /// came, so the peer is asked within twice the time, and then it is given up.
+    pub const BOUND: Nanos = Nanos(2 * Setting::KEEPALIVE.0 + Setting::GIVE_UP.0 + Setting::ACK_DELAY.0);
 
     /// Where this mistake shows.
     pub const fn of(planted: Planted) -> Setting {
@@ -38,12 +63,35 @@ impl Setting {
     /// What the mesh is told of it.
     pub fn mesh(self, config: &mut MeshConfig) {
         (config.planted, config.standby) = (self.planted, self.standby);
+        if self.crashes {
+            config.ack_delay = Setting::ACK_DELAY;
+        }
     }
 
-    /// What may fail: what was under way where a node begins anew is reset, and a new request is answered.
+    /// The options of its streams: without time-outs, where time decides nothing.
+    pub fn options(self, options: SdpOptions) -> SdpOptions {
+        let options = options.without_timeouts();
+        if !self.crashes {
+            return options;
+        }
+        SdpOptions {
+            give_up: Setting::GIVE_UP,
+            keepalive: self.asks.then_some(Setting::KEEPALIVE),
+            ..options
+        }
+    }
+
+    /// By how much clocks differ, where time decides something.
+    pub fn drift(self) -> Option<Nanos> {
+        self.crashes.then_some(Setting::DRIFT)
+    }
+
+    /// What may fail: what was under way where a node begins anew is reset, and a new request is answered; what was under way with one
+    /// that is dead ends in time.
     pub fn faults(self) -> FaultSet {
-        let survived = FaultSet::TIMELESS.without(Outcome::Crash);
-        if self.restarts { survived } else { survived.without(Outcome::Restart) }
+        let without = |set: FaultSet, kind, has| if has { set } else { set.without(kind) };
+        let survived = without(FaultSet::TIMELESS, Outcome::Crash, self.crashes);
+        without(survived, Outcome::Restart, self.restarts)
     }
 
     /// Whether ports that lose their link have lost it for good: what is refuted there is that it goes on without.

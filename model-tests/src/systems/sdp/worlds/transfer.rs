@@ -9,13 +9,14 @@ use super::setting::Setting;
 use crate::explore::{Coverage, Size, Violation};
 use crate::harness::{Explored, Member, Model, Recorder, Shape, at_rest};
 use crate::history::{ClientId, RequestId};
-use crate::oracle::Conduct;
+use crate::oracle::{Conduct, Oracles};
 use crate::record::Record;
 use crate::system::{Place, System};
+use weft_protocols::sdp::SdpStats;
 use weft_protocols::transport::MeshConfig;
 use weft_sim::explore::{AccessKind, FaultSet};
 use weft_sim::{NodeId, Sim};
-use weft_verbs::Wait;
+use weft_verbs::{Nanos, Wait};
 
 /// Who the client is, and how bytes come and go.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -80,6 +81,8 @@ pub(super) struct State {
     /// How often a node has restarted, and whether the server has.
     lives: u32,
     server_restarted: bool,
+    /// When a node crashed, by the other one's clock.
+    crashed_at: Option<Nanos>,
 }
 
 /// What a message of a world carries: the harness's meshes take messages of 64 bytes.
@@ -217,6 +220,28 @@ impl Model for Transfer {
         self.setting.faults()
     }
 
+    fn drift(&self) -> Option<Nanos> {
+        self.setting.drift()
+    }
+
+    /// A client's request has not ended, or a server's connection: until they must have.
+    fn waits(&self, state: &State, crashed: &[NodeId], recorder: &Recorder<SdpOracles>) -> bool {
+        let left = |service: &&Service<Sim>| !crashed.iter().any(|node| node.0 == service.node);
+        let mut living = state.services.iter().filter(left);
+        let over =
+            |service: &Service<Sim>| state.crashed_at.is_none_or(|at| service.rt.now() > at + Setting::BOUND);
+        let waits = |service: &Service<Sim>| {
+            let left = living_leftovers(service).into_iter().any(|(_, count)| count > 0);
+            left || recorder.oracles(|oracles| oracles.unended() > 0)
+        };
+        living.any(|service| waits(service) && !over(service))
+    }
+
+    /// Who asks a dead node is told so in time, and who serves one.
+    fn needs(&self, _: &State, _: NodeId, _: &Recorder<SdpOracles>) -> bool {
+        !self.setting.crashes
+    }
+
     fn is_memoisable(&self) -> bool {
         true
     }
@@ -235,11 +260,11 @@ impl Model for Transfer {
         let shipped = self.is_shipped();
         let start = |place: &Place<Sim>| {
             let work = self.work(place.node);
-            let options = work.options().without_timeouts();
+            let options = self.setting.options(work.options());
             Service::start(place, &work, options, recorder).expect("nobody else has the channel")
         };
         let services: Vec<Service<Sim>> = places[usize::from(!shipped)..].iter().map(start).collect();
-        let mut state = State { services, lives: 0, server_restarted: false };
+        let mut state = State { services, lives: 0, server_restarted: false, crashed_at: None };
         if !self.warms_up() {
             self.begin(0, &mut state, members, recorder);
         }
@@ -262,6 +287,13 @@ impl Model for Transfer {
         }
     }
 
+    fn crashed(&self, state: &mut State, node: NodeId, recorder: &Recorder<SdpOracles>) {
+        let request = RequestId { client: ClientId { node: node.0, index: 0 }, number: 0 };
+        recorder.record(Event { at_ns: 0, node: node.0, request, what: What::Crashes });
+        let other = state.services.iter().find(|service| service.node != node.0);
+        state.crashed_at = other.map(|service| service.rt.now());
+    }
+
     fn restart(&self, state: &mut State, node: NodeId, member: &Member, recorder: &Recorder<SdpOracles>) {
         let client = ClientId { node: 0, index: 0 };
         let what = What::Restarts;
@@ -269,7 +301,7 @@ impl Model for Transfer {
         recorder.record(Event { at_ns: 0, node: node.0, request, what });
         state.lives += 1;
         let (work, place) = (self.work(node.0), member.place(node.index(), 2, state.lives));
-        let options = work.options().without_timeouts();
+        let options = self.setting.options(work.options());
         let service = Service::start(&place, &work, options, recorder).expect("nobody else has the channel");
         if node.0 == client.node {
             let mut calls = Sockets::client(&service, client);
@@ -284,6 +316,14 @@ impl Model for Transfer {
         state.server_restarted |= node.0 != client.node;
         let without = 2 - state.services.len();
         state.services[node.index() - without] = service;
+    }
+
+    fn finish_without(&self, state: &State, crashed: &[NodeId], _: &[Member]) -> Result<(), Violation> {
+        let lives = |service: &&Service<Sim>| !crashed.iter().any(|node| node.0 == service.node);
+        state.services.iter().filter(lives).try_for_each(|service| {
+            let conduct = Sockets::conduct(&Sockets::counts(service));
+            at_rest(service.node as usize, conduct, living_leftovers(service)).map_or(Ok(()), Err)
+        })
     }
 
     fn violation_at(&self, state: &State, node: usize, member: &Member) -> Option<Violation> {
@@ -304,6 +344,12 @@ impl Model for Transfer {
         sink.sometimes("a message came twice", any(|member| member.mesh.stats().duplicates));
         if self.setting.restarts {
             sink.sometimes("a peer was found to be new", any(|member| member.mesh.stats().peer_resets));
+        }
+        if self.setting.crashes {
+            let any =
+                |of: fn(SdpStats) -> u64| state.services.iter().any(|service| of(service.sdp.stats()) > 0);
+            sink.sometimes("a peer was asked whether it is there", any(|stats| stats.probes));
+            sink.sometimes("a peer was given up", any(|stats| stats.given_up));
         }
         if self.rails() > 1 {
             sink.sometimes(
@@ -330,6 +376,15 @@ impl Model for Transfer {
             }
         }
     }
+}
+
+/// What a node has not done with whose peer is dead, though it must be.
+fn living_leftovers(service: &Service<Sim>) -> Vec<(&'static str, u64)> {
+    let served = ("connections that are served still", service.serving.get());
+    // A stream whose memory the peer was offered is kept as long as the peer may reach it: as long as nobody knows that it is dead.
+    let copies = service.work.zcopy_threshold == 0;
+    let streams = Sockets::leftovers(service).into_iter().filter(|_| copies);
+    streams.chain([served]).collect()
 }
 
 impl Explored for SdpOracles {
