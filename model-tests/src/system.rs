@@ -123,6 +123,8 @@ pub trait System: 'static {
     const COMES_BACK: bool = true;
     /// Whether nodes use their machine's disk: then disks may be full and fail.
     const DISKS: bool = false;
+    /// Whether nodes use remote atomics: then adapters may have none.
+    const ATOMICS: bool = false;
 
     /// The fewest nodes that it runs on.
     const LEAST_NODES: u32 = 1;

@@ -232,6 +232,7 @@ pub fn mesh_config(
     config.send_depth = limits.send_depth.unwrap_or(config.send_depth);
     config.max_queued = limits.max_queued.unwrap_or(config.max_queued);
     config.rd_atomic = limits.rd_atomic.unwrap_or(config.rd_atomic);
+    config.atomics = limits.atomics.unwrap_or(config.atomics);
     config.mtu = limits.mtu.and_then(Mtu::from_bytes);
     config.hold_off = limits.hold_off.map_or(config.hold_off, |span| span.nanos());
     config.rnr_retry = profile.transport.rnr_retry();

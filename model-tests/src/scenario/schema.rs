@@ -201,6 +201,10 @@ pub struct Transport {
     /// Reads and atomics in flight on one connection, 1 to 16. Default: the transport's, 16.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rd_atomic: Option<u8>,
+    /// Whether adapters execute atomics, where they can; otherwise the processor of a word's machine does, which is asked by
+    /// messages. Default: true.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub atomics: Option<bool>,
     /// The most bytes of a packet of each connection: 256, 512, 1,024, 2,048 or 4,096. Default: what the ports can.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mtu: Option<u32>,

@@ -39,7 +39,10 @@ pub(crate) fn seeded<S: System>(seed: u64, nodes: Option<u32>, variant: &str) ->
         None => format!("swarm, seed {seed}"),
     };
     let nodes = nodes.unwrap_or_else(|| some_nodes(&mut dice)).max(S::LEAST_NODES);
-    let drawn = swarm::<S>(&mut dice, nodes, variant);
+    let mut drawn = swarm::<S>(&mut dice, nodes, variant);
+    // By dice of its own, so that everything else of a seed is what it was.
+    let mut choice = Seeded::new(seed ^ 0xa703_0000_0000_0000);
+    drawn.transport.atomics = (S::ATOMICS && Dice(&mut choice).one_in(6)).then_some(false);
     Scenario { title, run: Run { seed, ..drawn.run }, ..drawn }
 }
 
@@ -112,6 +115,7 @@ fn transport(dice: &mut Dice<'_>) -> Transport {
         send_depth: dice.among(&[None, Some(4), Some(5), Some(16)]),
         max_queued: dice.among(&[None, None, Some(1), Some(2), Some(8)]),
         rd_atomic: dice.among(&[None, Some(1), Some(2)]),
+        atomics: None,
         mtu: None,
         hold_off: None,
     }

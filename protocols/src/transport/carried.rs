@@ -6,12 +6,15 @@
 //! are never exchanged for those of another rail. The owner executes the operation over its connection to itself, which
 //! needs no cable, and answers with what its adapter answered.
 //!
+//! Atomics are carried, too, where the owner's adapter has none; its [processor](super::stand_in) executes them.
+//!
 //! An operation that is carried is in doubt only if its owner restarts: the session carries request and answer exactly
 //! once, and an owner that loses the outcome of its own operation fixes it before it says so. Between operations that are carried
 //! and messages there is no order but that of waiting for an operation's end.
 
 use super::mesh::{BULK, Mesh, Shared};
 use super::peer::Peer;
+use super::stand_in::Atomic;
 use super::wire::HEADER_LEN;
 use super::{Channel, Lost, NotExecuted, OpError, Planted};
 use crate::rt::{Block, BufferGuard, WaitPoint};
@@ -332,25 +335,6 @@ impl<V: Verbs> Mesh<V> {
         }
     }
 
-    /// Has a peer execute several operations, one after the other, and none behind one that has failed.
-    pub(super) async fn carry_list<const N: usize>(
-        &self,
-        index: usize,
-        list: [(SendOp<'static, V>, BufferGuard<V>); N],
-    ) -> std::result::Result<[BufferGuard<V>; N], OpError> {
-        let mut buffers = [const { BufferGuard::Nothing }; N];
-        for (nth, (op, guard)) in list.into_iter().enumerate() {
-            buffers[nth] = self.carry(index, op, guard).await.map_err(|error| match error {
-                // Those before it were executed.
-                OpError::NotExecuted(_) if nth > 0 => {
-                    OpError::Unknown(Lost::AtPeer(self.shared.rank_at(index)))
-                }
-                error => error,
-            })?;
-        }
-        Ok(buffers)
-    }
-
     async fn ask(&self, index: usize, what: Carriage) -> std::result::Result<Vec<u8>, OpError> {
         self.begin(index, &what)?.answer().await
     }
@@ -369,8 +353,24 @@ impl<V: Verbs> Mesh<V> {
         })
     }
 
+    /// Executes a peer's atomic: the word's old value, as bytes.
+    async fn atomic_for(
+        &self,
+        by: (usize, u32),
+        at: RemoteSlice,
+        atomic: Atomic,
+    ) -> std::result::Result<Vec<u8>, OpError> {
+        let me = self.me();
+        let old = match atomic {
+            _ if !self.shared.has_atomics() => self.by_processor(Some(by), at, atomic).await?,
+            Atomic::CompareSwap { compare, swap } => self.compare_swap(me, at, compare, swap).await?,
+            Atomic::FetchAdd { add } => self.fetch_add(me, at, add).await?,
+        };
+        Ok(old.to_ne_bytes().to_vec())
+    }
+
     /// Executes what a peer asked for, over this node's connection to itself.
-    async fn execute(&self, what: Carriage) -> Answer {
+    async fn execute(&self, by: (usize, u32), what: Carriage) -> Answer {
         let me = self.me();
         let done = match what {
             Carriage::Read { at } => {
@@ -379,11 +379,9 @@ impl<V: Verbs> Mesh<V> {
             }
             Carriage::Write { at, bytes } => self.write(me, at, &bytes).await.map(|()| Vec::new()),
             Carriage::CompareSwap { at, compare, swap } => {
-                self.compare_swap(me, at, compare, swap).await.map(|old| old.to_ne_bytes().to_vec())
+                self.atomic_for(by, at, Atomic::CompareSwap { compare, swap }).await
             }
-            Carriage::FetchAdd { at, add } => {
-                self.fetch_add(me, at, add).await.map(|old| old.to_ne_bytes().to_vec())
-            }
+            Carriage::FetchAdd { at, add } => self.atomic_for(by, at, Atomic::FetchAdd { add }).await,
             Carriage::Answer(_) | Carriage::Nothing => return Answer::Refused,
         };
         match done {
@@ -409,7 +407,7 @@ pub(super) fn arrived<V: Verbs>(shared: &Rc<Shared<V>>, index: usize, peer: &mut
         Some((number, what)) => {
             let (mesh, incarnations) = (Mesh { shared: Rc::clone(shared) }, peer.incarnations);
             drop(shared.rt.spawn(async move {
-                let answer = mesh.execute(what).at(("executes", index, number)).await;
+                let answer = mesh.execute((index, incarnations), what).at(("executes", index, number)).await;
                 let bytes = Carriage::Answer(answer).encode(number);
                 mesh.shared.with_peer(index, |peer| {
                     // Another incarnation of the peer has asked for nothing, and gives the same numbers.
@@ -438,7 +436,7 @@ fn refused(why: weft_verbs::VerbsError) -> OpError {
     OpError::NotExecuted(NotExecuted::Refused(why))
 }
 
-fn put<V: Verbs>(guard: &BufferGuard<V>, at: u32, bytes: &[u8]) -> Result<()> {
+pub(super) fn put<V: Verbs>(guard: &BufferGuard<V>, at: u32, bytes: &[u8]) -> Result<()> {
     match guard {
         BufferGuard::Nothing => Ok(()),
         BufferGuard::Block { block, .. } => block.write(at, bytes),

@@ -94,6 +94,9 @@ pub struct MeshConfig {
     /// Reads and atomics in flight on one connection, and served of the peer's. Default: 16, the limit of
     /// ConnectX adapters; lowered to the device's.
     pub rd_atomic: u8,
+    /// Whether adapters execute atomics, where they can. Otherwise the processor of a word's node does, which its peers ask by messages: a
+    /// longest message of at least 64 bytes. Default: true. Nodes need not agree.
+    pub atomics: bool,
     /// How long a received message may go without acknowledgement when nothing travels back that could carry
     /// it. Default: 1 ms. [`Nanos::MAX`] for never; then `probe_after` should be so, too.
     pub ack_delay: Nanos,
@@ -211,6 +214,7 @@ impl MeshConfig {
             max_queued: 4_096,
             chunk: 16 * 1024,
             rd_atomic: 16,
+            atomics: true,
             mtu: None,
             ack_delay: Nanos::from_millis(1),
             probe_after: Nanos::from_millis(50),

@@ -168,6 +168,7 @@ impl<V: Verbs> Driver<V> {
             peer.ups += 1;
             peer.stood_on = peer.rail;
             peer.lease = guests::told_lease(&hello);
+            peer.lacks_atomics = hello.lacks_atomics;
             shared.renew_if_held(index, peer);
             shared.hold_off(index, peer);
             shared.wants_standby(index, peer);
@@ -255,6 +256,7 @@ impl<V: Verbs> Shared<V> {
             buffers: config.recv_buffers,
             max_message: config.max_message,
             received,
+            lacks_atomics: !self.has_atomics(),
         }
     }
 

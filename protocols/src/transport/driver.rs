@@ -183,7 +183,7 @@ impl<V: Verbs> Driver<V> {
             None => Received::Violation,
         };
         match (verdict, header) {
-            (Received::Deliver, Some((_, CARRIED))) if shared.config.rails() > 1 => {
+            (Received::Deliver, Some((_, CARRIED))) if shared.may_carry(peer) => {
                 shared.stats.borrow_mut().messages_received += 1;
                 carried::arrived(&shared, index, peer, &frame[HEADER_LEN..]);
             }

@@ -23,9 +23,6 @@ pub enum TransportError {
     /// Another protocol has opened the channel.
     #[error("channel {} is open already", .0.0)]
     ChannelTaken(Channel),
-    /// The device cannot do atomics.
-    #[error("the device lacks remote atomics")]
-    NoAtomics,
     /// The mesh has been closed.
     #[error("the mesh is closed")]
     Closed,
@@ -151,8 +148,8 @@ pub enum NotExecuted {
     /// known, and its memory counts no more.
     #[error("rank {0} was expelled")]
     PeerGone(Rank),
-    /// The connection stands on another rail than the peer's memory, so that messages carried the operation; the peer's own
-    /// adapter refused it, or the request failed there and left the memory untouched.
+    /// Messages carried the operation, since the connection stands on another rail than the peer's memory or an adapter has no remote
+    /// atomics; the peer's own adapter refused it, or the request failed there and left the memory untouched.
     #[error("rank {0} could not execute it on its own memory")]
     AtPeer(Rank),
     /// The connection stands on another rail than the peer's memory, and the operation was not to be carried by messages

@@ -20,7 +20,8 @@ impl<V: Verbs> Mesh<V> {
             && shared.unready.borrow().is_empty()
             && shared.unheld.borrow().is_empty()
             && shared.untried.borrow().is_empty()
-            && shared.inboxes.borrow().is_idle();
+            && shared.inboxes.borrow().is_idle()
+            && shared.stand_in.as_ref().is_none_or(|stand_in| stand_in.has_ended(stand_in.asked()));
         if !idle || shared.closed.get() || !shared.rt.fingerprint(to) {
             return false;
         }

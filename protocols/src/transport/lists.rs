@@ -2,6 +2,7 @@
 
 use super::mesh::Mesh;
 use super::operations::{Turn, failed, refused};
+use super::stand_in::Atomic;
 use super::{Lost, NotExecuted, OpError, Rank};
 use crate::rt::{BufferGuard, BufferPool};
 use weft_verbs::{AccessFlags, SendOp, Verbs, VerbsError};
@@ -55,10 +56,12 @@ impl<V: Verbs> Mesh<V> {
         if N as u32 > depth - depth / 4 {
             return Err(refused(VerbsError::QueueFull { queue: "send", depth }));
         }
-        let turn = Turn::new(shared, index, N as u32).await.map_err(OpError::NotExecuted)?;
-        let queue = match turn {
+        let atomics = list.iter().any(|(op, _)| Atomic::of(op).is_some());
+        let turn = Turn::new(shared, index, N as u32);
+        let then = turn.behind();
+        let queue = match turn.for_atomics(atomics).await.map_err(OpError::NotExecuted)? {
             Some(queue) => queue,
-            None if carries => return self.carry_list(index, list).await,
+            None if carries => return self.in_turn(then, list).await,
             None => return Err(OpError::NotExecuted(NotExecuted::OtherRail(to))),
         };
         let pending = queue.post_list(list);
@@ -91,5 +94,25 @@ impl<V: Verbs> Mesh<V> {
                 Err(error)
             }
         }
+    }
+
+    /// The operations of a list one after the other, and none behind one that has failed, where messages carry some of them.
+    async fn in_turn<const N: usize>(
+        &self,
+        turn: Turn<'_, V>,
+        list: [(SendOp<'static, V>, BufferGuard<V>); N],
+    ) -> Result<[BufferGuard<V>; N], OpError> {
+        let to = self.shared.rank_at(turn.index());
+        let mut buffers = [const { BufferGuard::Nothing }; N];
+        for (nth, (op, guard)) in list.into_iter().enumerate() {
+            let part = |status| OpError::Unknown(Lost::Failed(status));
+            buffers[nth] =
+                self.operate_in(turn.behind(), op, guard, part).await.map_err(|error| match error {
+                    // Those before it were executed.
+                    OpError::NotExecuted(_) if nth > 0 => OpError::Unknown(Lost::AtPeer(to)),
+                    error => error,
+                })?;
+        }
+        Ok(buffers)
     }
 }

@@ -13,6 +13,7 @@ use super::place::Place;
 use super::rail::{ConnId, Down, MOST_RAILS};
 use super::send_pool::SendPool;
 use super::session::MIN_BUFFERS;
+use super::stand_in::{StandIn, has_atomics};
 use super::standby::Standby;
 use super::wire::HEADER_LEN;
 use super::{Channel, MeshConfig, Planted, Rank, SendError, TransportError};
@@ -24,7 +25,7 @@ use std::collections::VecDeque;
 use std::future::poll_fn;
 use std::rc::Rc;
 use std::task::Waker;
-use weft_verbs::{AccessFlags, Caps, Context, DeviceAttr, PinnedMemory, ProtectionDomain, Verbs, VerbsError};
+use weft_verbs::{AccessFlags, Context, DeviceAttr, PinnedMemory, ProtectionDomain, Verbs, VerbsError};
 
 /// Bytes that reads and writes move through pooled buffers; more get a region of their own.
 pub(super) const BULK: u32 = 4096;
@@ -87,6 +88,8 @@ pub(super) struct Shared<V: Verbs> {
     pub(super) outcast_changed: Signal,
     /// Those who want to know which peers have refused this incarnation.
     pub(super) refusals: RefCell<Vec<MailboxSender<Rank>>>,
+    /// What executes this node's atomics, if its adapter does not.
+    pub(super) stand_in: Option<StandIn>,
 }
 
 impl<V: Verbs> Shared<V> {
@@ -240,6 +243,9 @@ impl<V: Verbs> Mesh<V> {
         let guests = config.guests.map(|guests| Guests::new(&rails[0], guests)).transpose()?;
         let mut peers = Vec::new();
         peers.resize_with(config.peers.len() + 1, || None);
+        let by_adapters = rails.iter().all(|rail| has_atomics(&config, &rail.rt.context().device_attr()));
+        let has_all = config.is_guest || by_adapters;
+        let (stand_in, asked) = if has_all { None } else { Some(StandIn::new()) }.unzip();
         let shared = Rc::new(Shared {
             max_inline: inline.unwrap_or(0),
             down: Cell::default(),
@@ -271,12 +277,17 @@ impl<V: Verbs> Mesh<V> {
             outcast_changed: Signal::new(),
             refusals: RefCell::default(),
             resumed: Signal::new(),
+            stand_in,
             config,
         });
         guest_leases::watch_leases(&shared);
         let mut driver = Driver::new(Rc::clone(&shared), events);
         drop(shared.rt.spawn(poll_fn(move |cx| driver.poll(cx)).at("driver")));
-        Ok(Mesh { shared })
+        let mesh = Mesh { shared };
+        if let Some(asked) = asked {
+            drop(mesh.shared.rt.spawn(mesh.clone().stands_in(asked)));
+        }
+        Ok(mesh)
     }
 
     /// This node's rank.
@@ -401,12 +412,12 @@ impl<V: Verbs> Mesh<V> {
     /// Registered memory that peers of this mesh may use, as far as `access` allows. Zeroed. It is memory of this node's
     /// rail 0; over whatever rail a peer is connected, its operations reach it.
     pub fn alloc(&self, len: usize, access: AccessFlags) -> Result<V::Mr, VerbsError> {
-        self.shared.pd().alloc_mr(len, access)
+        self.shared.pd().alloc_mr(len, self.shared.rights(access))
     }
 
     /// The same over memory that the caller brings.
     pub fn bring(&self, memory: Box<dyn PinnedMemory>, access: AccessFlags) -> Result<V::Mr, VerbsError> {
-        self.shared.pd().register(memory, access)
+        self.shared.pd().register(memory, self.shared.rights(access))
     }
 
     /// Says what a range of a region is, in logs and drawings, for as long as the guard is there ([`Rt::label`]).
@@ -422,7 +433,7 @@ impl<V: Verbs> Mesh<V> {
         range: std::ops::Range<usize>,
         access: AccessFlags,
     ) -> Result<V::Mr, VerbsError> {
-        self.shared.pd().register_part(of, range, access)
+        self.shared.pd().register_part(of, range, self.shared.rights(access))
     }
 
     /// How many bytes are to be registered at a time: [`MeshConfig::chunk`].
@@ -502,12 +513,15 @@ fn checked<V: Verbs>(mut config: MeshConfig, rt: &Rt<V>) -> Result<MeshConfig, T
     if config.other_rails.iter().any(|names| names.len() != config.peers.len()) {
         return refuse("other_rails", rails as u64 - 1, "a name for each of the peers on each rail");
     }
-    if rails > 1 && (config.max_message as usize) < LEAST_CARRIED {
-        let must = "at least 64 where there are several rails";
-        return refuse("max_message", u64::from(config.max_message), must);
-    }
     let devices: Vec<_> =
         (0..config.rails()).filter_map(|rail| Some(rt.rail(rail)?.context().device_attr())).collect();
+    // A guest's memory has no words that others change.
+    let by_adapters = devices.iter().all(|device| has_atomics(&config, device));
+    let carries = rails > 1 || !config.is_guest && !by_adapters;
+    if carries && (config.max_message as usize) < LEAST_CARRIED {
+        let must = "at least 64 where there are several rails, or adapters without remote atomics";
+        return refuse("max_message", u64::from(config.max_message), must);
+    }
     for device in &devices {
         config = checked_with(config, device)?;
     }
@@ -555,10 +569,6 @@ fn checked_with(mut config: MeshConfig, device: &DeviceAttr) -> Result<MeshConfi
     }
     if config.guests.is_some() || config.is_guest {
         guests::check(&config, device)?;
-    }
-    // A guest's memory has no words that others change.
-    if !config.is_guest && !device.caps.contains(Caps::ATOMICS) {
-        return Err(TransportError::NoAtomics);
     }
     config.rd_atomic = config.rd_atomic.min(device.max_rd_atomic).min(device.max_dest_rd_atomic).max(1);
     Ok(config)

@@ -73,6 +73,7 @@ mod rail;
 mod room;
 mod send_pool;
 mod session;
+mod stand_in;
 mod standby;
 mod steer;
 mod wire;

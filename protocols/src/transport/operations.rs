@@ -1,9 +1,11 @@
 //! One-sided operations: posted once, in line with the others to the same peer, and never sent again by the
 //! transport. What became of them is told as it is.
 
+use super::carried::put;
 use super::link::Event;
 use super::mesh::{BULK, Mesh, Shared};
 use super::peer::{Peer, keep};
+use super::stand_in::{Atomic, StandIn};
 use super::{Lost, NotExecuted, OpError, Rank};
 use crate::rt::{BufferGuard, Failed, Local, QpHandle};
 use std::future::{Future, poll_fn};
@@ -139,7 +141,29 @@ impl<V: Verbs> Mesh<V> {
     ) -> Result<BufferGuard<V>, OpError> {
         let shared = &*self.shared;
         let index = shared.index(to).ok_or(OpError::NotExecuted(NotExecuted::NoSuchPeer(to)))?;
-        let turn = Turn::new(shared, index, 1).await.map_err(OpError::NotExecuted)?;
+        let turn = Turn::new(shared, index, 1);
+        self.operate_in(turn, op, guard, part).await
+    }
+
+    /// The same for an operation whose turn it may be later.
+    pub(super) async fn operate_in(
+        &self,
+        turn: Turn<'_, V>,
+        op: SendOp<'static, V>,
+        guard: BufferGuard<V>,
+        part: impl FnOnce(weft_verbs::WcError) -> OpError,
+    ) -> Result<BufferGuard<V>, OpError> {
+        let (shared, index) = (&*self.shared, turn.index);
+        let atomic = Atomic::of(&op);
+        if let Some((at, atomic)) = atomic
+            && index == self.me().index()
+            && !shared.has_atomics()
+        {
+            let old = self.by_processor(None, at, atomic).await?;
+            put(&guard, 0, &old.to_ne_bytes()).map_err(refused)?;
+            return Ok(guard);
+        }
+        let turn = turn.for_atomics(atomic.is_some()).await.map_err(OpError::NotExecuted)?;
         let Some(queue) = turn else { return self.carry(index, op, guard).await };
         let guard = shared.planted_guard(index, guard).map_err(refused)?;
         let pending = queue.post(op, Local::Guarded(guard)).map_err(refused)?;
@@ -164,6 +188,17 @@ impl<V: Verbs> Mesh<V> {
     ///
     /// Waits for the connection for as long as it takes: set a deadline.
     pub async fn resolve_outcomes(&self, to: Rank) -> Result<(), NotExecuted> {
+        let stood_in = self.shared.stand_in.as_ref().filter(|_| to == self.me()).map_or(0, StandIn::asked);
+        self.resolve(to, stood_in).await
+    }
+
+    /// The same for what was posted, apart from atomics that this node's processor executes.
+    pub(super) async fn resolve_posted(&self, to: Rank) -> Result<(), NotExecuted> {
+        self.resolve(to, 0).await
+    }
+
+    /// `stood_in`: how many of this node's atomics its processor was asked for.
+    async fn resolve(&self, to: Rank, stood_in: u64) -> Result<(), NotExecuted> {
         let shared = &*self.shared;
         let index = shared.index(to).ok_or(NotExecuted::NoSuchPeer(to))?;
         let (ups, last_op, carried) = shared.with_peer(index, |peer| {
@@ -179,7 +214,8 @@ impl<V: Verbs> Mesh<V> {
                 if peer.gone {
                     return Poll::Ready(Err(NotExecuted::PeerGone(to)));
                 }
-                if is_fixed(peer, ups, last_op) && peer.carried.are_fixed_before(carried) {
+                let stood_in = shared.stand_in.as_ref().is_none_or(|stand_in| stand_in.has_ended(stood_in));
+                if is_fixed(peer, ups, last_op) && peer.carried.are_fixed_before(carried) && stood_in {
                     return Poll::Ready(Ok(()));
                 }
                 keep(&mut peer.resolvers, cx);
@@ -223,13 +259,15 @@ impl<V: Verbs> Drop for Resolving<'_, V> {
 
 /// A place in the line of those who want to post to one peer; ready with the queue once it is the first, the
 /// connection stands and the send queue has room. The caller posts before it awaits anything else. Ready with none
-/// where the connection stands on another rail than the peer's memory: then messages carry the operation.
+/// where messages carry the operation: the connection stands on another rail than the peer's memory, or it is an atomic that no adapter
+/// executes.
 pub(super) struct Turn<'a, V: Verbs> {
     shared: &'a Shared<V>,
     index: usize,
     /// How many requests are posted together.
     places: u32,
     ticket: Option<u64>,
+    atomics: bool,
     /// The peer's incarnation that the operation is meant for: its addresses mean nothing in another.
     incarnations: u32,
 }
@@ -237,7 +275,23 @@ pub(super) struct Turn<'a, V: Verbs> {
 impl<'a, V: Verbs> Turn<'a, V> {
     pub fn new(shared: &'a Shared<V>, index: usize, places: u32) -> Turn<'a, V> {
         let incarnations = shared.with_peer(index, |peer| peer.incarnations);
-        Turn { shared, index, places, ticket: None, incarnations }
+        Turn { shared, index, places, ticket: None, atomics: false, incarnations }
+    }
+
+    /// For a request that follows another one, in the same incarnation of the peer.
+    pub fn behind(&self) -> Turn<'a, V> {
+        Turn { incarnations: self.incarnations, ..Turn::new(self.shared, self.index, 1) }
+    }
+
+    /// Whose turn it is at.
+    pub fn index(&self) -> usize {
+        self.index
+    }
+
+    /// Whether atomics are among what is to be posted.
+    pub fn for_atomics(mut self, atomics: bool) -> Turn<'a, V> {
+        self.atomics = atomics;
+        self
     }
 }
 
@@ -262,7 +316,7 @@ impl<V: Verbs> Future for Turn<'_, V> {
             };
             if first && let Some(queue) = peer.standing() {
                 // Messages keep a share of the send queue, so that operations cannot hold them up.
-                let carries = shared.carries(peer);
+                let carries = shared.carries(peer) || self.atomics && shared.carries_atomics(peer);
                 if carries || queue.room() >= shared.send_depth(index) / 4 + self.places {
                     let queue = (!carries).then(|| queue.clone());
                     if self.ticket.take().is_some() {

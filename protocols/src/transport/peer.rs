@@ -79,6 +79,8 @@ pub(super) struct Peer<V: Verbs> {
     pub(super) lease: Nanos,
     /// A task renews its lease.
     pub(super) renews: bool,
+    /// Its adapter has no remote atomics, as it said when the connection came to stand.
+    pub(super) lacks_atomics: bool,
     /// Frames that this node has sent it.
     pub(super) told: u64,
     /// Frames of a connection that came to nothing, whose buffers are shared.
@@ -121,6 +123,7 @@ impl<V: Verbs> Peer<V> {
             holds: 0,
             lease: Nanos::MAX,
             renews: false,
+            lacks_atomics: false,
             told: 0,
             strays: Vec::new(),
             queue: None,

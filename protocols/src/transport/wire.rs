@@ -49,7 +49,12 @@ pub(super) struct Hello {
     pub(super) received: u64,
     /// Toward a guest: for how many milliseconds it may be silent before it is forgotten; 0 for ever.
     pub(super) lease: u16,
+    /// The speaker's adapter has no remote atomics: its processor executes them.
+    pub(super) lacks_atomics: bool,
 }
+
+/// The bit of the longest message's field that says that there are no remote atomics. Messages are shorter than a mebibyte.
+const LACKS_ATOMICS: u32 = 1 << 31;
 
 /// What a guest has in place of a rank.
 pub(super) const GUEST: Rank = Rank::from_index(u32::MAX - 1);
@@ -94,7 +99,8 @@ impl Hello {
         b[16..24].copy_from_slice(&self.with.to_le_bytes());
         b[24..28].copy_from_slice(&self.generation.to_le_bytes());
         b[28..32].copy_from_slice(&self.buffers.to_le_bytes());
-        b[32..36].copy_from_slice(&self.max_message.to_le_bytes());
+        let lacks = if self.lacks_atomics { LACKS_ATOMICS } else { 0 };
+        b[32..36].copy_from_slice(&(self.max_message | lacks).to_le_bytes());
         b[36..44].copy_from_slice(&self.received.to_le_bytes());
         b
     }
@@ -112,9 +118,10 @@ impl Hello {
             with: u64_at(b, 16),
             generation: u32_at(b, 24),
             buffers: u32_at(b, 28),
-            max_message: u32_at(b, 32),
+            max_message: u32_at(b, 32) & !LACKS_ATOMICS,
             received: u64_at(b, 36),
             lease: u16_at(b, 2),
+            lacks_atomics: u32_at(b, 32) & LACKS_ATOMICS != 0,
         })
     }
 }
@@ -209,6 +216,7 @@ mod tests {
             max_message: 256,
             received: u64::MAX - 1,
             lease: 10_000,
+            lacks_atomics: true,
         }
     }
 

@@ -183,6 +183,7 @@ async fn tell_who_is_left_out<V: Verbs, R: Record<Event>>(
 }
 
 impl System for Segments {
+    const ATOMICS: bool = true;
     const KIND: &'static str = "ddss";
     const ABOUT: &'static str = "shared data segments under the seven models of DDSS";
     const EXAMPLE: &'static str = "model = \"write\"";

@@ -44,6 +44,7 @@ pub struct Plans {
 }
 
 impl System for Locks {
+    const ATOMICS: bool = true;
     const KIND: &'static str = "locks";
     const ABOUT: &'static str = "distributed locks: schemes srsl, dqnl and ncosed";
     const EXAMPLE: &'static str = "scheme = \"ncosed\"";

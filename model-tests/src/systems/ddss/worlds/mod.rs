@@ -13,7 +13,7 @@ use crate::history::ClientId;
 use crate::system::{Place, System};
 use readings::Reading;
 use weft_protocols::ddss::{Model, Name};
-use weft_protocols::transport::MeshStats;
+use weft_protocols::transport::{MeshConfig, MeshStats};
 use weft_sim::Sim;
 
 /// What may be said of a world where a node dies.
@@ -73,7 +73,7 @@ fn returning() -> Vec<Entry> {
 
 /// The worlds of shared segments.
 pub fn worlds() -> Vec<Entry> {
-    use Publishing::{Judged, Long, Read, Shipped};
+    use Publishing::{Atomless, Judged, Long, Read, Shipped};
     let mut all = worlds_of! { Publishing:
         "ddss-write" Shipped(Model::Write), Held, "p,p,g", "shared segments, model write: whoever gets, gets the latest";
         "ddss-strict" Shipped(Model::Strict), Held, "p,p,g", "the same, model strict";
@@ -93,6 +93,9 @@ pub fn worlds() -> Vec<Entry> {
             "a segment is released beside a get, whose client comes back with its key";
         "ddss-release-put" Shipped(Model::Write), Held, "p,r", "a segment is released beside a put";
         "ddss-release-twice" Shipped(Model::Null), Held, "r,r", "a segment is released twice, model null";
+        "ddss-atomless" Atomless(Model::Write), Held, "p,g",
+            "adapters without remote atomics, whose processors stand in, model write";
+        "ddss-atomless-lock" Atomless(Model::Strict), Held, "x,x", "the same, model strict: get and put under the lock";
         "ddss-long" Long(Model::Write), Held, ",p,g", "one home and two clients, a value of two packets, model write";
         "ddss-long-strict" Long(Model::Strict), Held, ",p,g", "the same, model strict";
         "ddss-long-read" Long(Model::Read), Held, ",p,g", "the same, model read";
@@ -145,6 +148,8 @@ enum Publishing {
     Mortal(Model),
     /// The same as shipped, with a value of two packets.
     Long(Model),
+    /// The same as shipped, between adapters without remote atomics.
+    Atomless(Model),
     /// The same under one model, and judged by another.
     Judged { serves: Model, model: Model },
     /// Otherwise.
@@ -172,13 +177,17 @@ impl SystemModel for Publishing {
 
     fn work(&self) -> DdssWork {
         let (model, bytes) = match *self {
-            Publishing::Shipped(model) => (model, Value::SHORTEST),
+            Publishing::Shipped(model) | Publishing::Atomless(model) => (model, Value::SHORTEST),
             Publishing::Mortal(model) | Publishing::Long(model) => (model, TWO_PACKETS),
             Publishing::Judged { serves, model } if serves.may_tear() => (model, TWO_PACKETS),
             Publishing::Judged { model, .. } => (model, Value::SHORTEST),
             Publishing::Read(reading) => (reading.model(), Value::SHORTEST),
         };
         DdssWork { bytes, ..DdssWork::of(model, 0) }
+    }
+
+    fn mesh(&self, config: &mut MeshConfig) {
+        config.atomics = !matches!(self, Publishing::Atomless(_));
     }
 
     fn request(&self, _: ClientId, letter: char) -> Option<Request> {

@@ -57,6 +57,8 @@ enum Connections {
     Narrow,
     /// Timers for acknowledgements and probes.
     Timed,
+    /// Adapters without remote atomics.
+    Atomless,
 }
 
 /// A scheme, whose nodes know where the locks' words are.
@@ -70,7 +72,7 @@ const NCOSED: Calls = of(Scheme::Ncosed);
 
 /// The worlds.
 pub(super) fn worlds() -> Vec<Entry> {
-    use Connections::{Narrow, Timed};
+    use Connections::{Atomless, Narrow, Timed};
     worlds_of! { Calls:
         "srsl-downgrades" SRSL, Held, "d,s,x", "the lock server: who holds alone goes on sharing";
         "srsl-downgrades-late" SRSL, Held, "Dx,s", "the same, while somebody waits to share";
@@ -101,6 +103,7 @@ pub(super) fn worlds() -> Vec<Entry> {
         "ncosed-limit-held" Calls { shared_limit: Some(2), ..NCOSED }, Held, "S,Ss,dt", "the same, with holds that last";
         "ncosed-limit-one" Calls { shared_limit: Some(1), ..NCOSED }, Held, "s,sx", "the same, of one";
         "ncosed-narrow" Calls { mesh: Narrow, ..NCOSED }, Held, "xx,s,x", "N-CoSED: connections with room for one message";
+        "ncosed-atomless" Calls { mesh: Atomless, ..NCOSED }, Held, "x,x", "N-CoSED: adapters without remote atomics; processors stand in";
         "ncosed-timed" Calls { mesh: Timed, ..NCOSED }, Held, "x,x", "N-CoSED: late acknowledgements, and probes";
     }
 }
@@ -143,13 +146,14 @@ impl SystemModel for Calls {
             Connections::Roomy => return,
             Connections::Narrow => (config.send_depth, config.max_queued) = (4, 1),
             Connections::Timed => {}
+            Connections::Atomless => return config.atomics = false,
         }
         (config.ack_delay, config.probe_after) = (ACK_DELAY, PROBE_AFTER);
     }
 
     fn drift(&self) -> Option<Nanos> {
         match self.mesh {
-            Connections::Roomy => None,
+            Connections::Roomy | Connections::Atomless => None,
             Connections::Narrow | Connections::Timed => Some(DRIFT),
         }
     }

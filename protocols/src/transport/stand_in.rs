@@ -1,0 +1,193 @@
+//! Atomics on a node whose adapter has none: its processor stands in (ddss.txt, 5.3).
+//!
+//! Peers carry their atomics there by messages ([`carried`](super::carried)), and one task executes them and the node's own, one after the
+//! other: it reads the word over the node's connection to itself, compares or adds, and writes it. So the adapter checks keys and rights as for
+//! any read or write, and two atomics never overlap. What peers read and write by RDMA goes past that task, as it goes past an adapter's
+//! atomics (IBA 9.4.5): a word that is changed by atomics is to be changed by nothing else.
+//!
+//! - **A write whose outcome is unknown** ends before the next atomic begins: nothing of it lands later.
+//! - **A caller that does not wait any more** recalls nothing.
+//! - **A peer that was expelled, or has begun anew**, does nothing more by what it had asked for before.
+
+use super::mesh::{Mesh, Shared};
+use super::peer::Peer;
+use super::{Lost, MeshConfig, NotExecuted, OpError};
+use crate::rt::WaitPoint;
+use crate::rt::sync::{Mailbox, MailboxSender, OneshotSender, mailbox, oneshot};
+use std::cell::Cell;
+use weft_verbs::{AccessFlags, Caps, DeviceAttr, RemoteSlice, SendOp, Verbs, WcError};
+
+/// What is done to a word.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) enum Atomic {
+    CompareSwap { compare: u64, swap: u64 },
+    FetchAdd { add: u64 },
+}
+
+impl Atomic {
+    /// The atomic that a request is, and its word.
+    pub(super) fn of<V: Verbs>(op: &SendOp<'_, V>) -> Option<(RemoteSlice, Atomic)> {
+        match *op {
+            SendOp::CompareSwap { at, compare, swap } => Some((at, Atomic::CompareSwap { compare, swap })),
+            SendOp::FetchAdd { at, add } => Some((at, Atomic::FetchAdd { add })),
+            _ => None,
+        }
+    }
+
+    /// What the word becomes, if it changes.
+    fn next(self, old: u64) -> Option<u64> {
+        match self {
+            Atomic::CompareSwap { compare, swap } => (old == compare).then_some(swap),
+            Atomic::FetchAdd { add } => Some(old.wrapping_add(add)),
+        }
+    }
+}
+
+/// Whose atomic it is: a peer's, in its incarnation of that number; or this node's own.
+pub(super) type Asker = Option<(usize, u32)>;
+
+/// An atomic that waits for its turn.
+pub(super) struct Asked {
+    number: u64,
+    by: Asker,
+    at: RemoteSlice,
+    atomic: Atomic,
+    answer: OneshotSender<Result<u64, OpError>>,
+}
+
+/// The way to the task that executes atomics.
+pub(super) struct StandIn {
+    to: MailboxSender<Asked>,
+    /// How many were asked for, and how many have ended.
+    asked: Cell<u64>,
+    ended: Cell<u64>,
+}
+
+impl StandIn {
+    /// The way, and what comes by it.
+    pub(super) fn new() -> (StandIn, Mailbox<Asked>) {
+        let (to, asked) = mailbox();
+        (StandIn { to, asked: Cell::new(0), ended: Cell::new(0) }, asked)
+    }
+
+    /// How many were asked for.
+    pub(super) fn asked(&self) -> u64 {
+        self.asked.get()
+    }
+
+    /// Whether all but the last ones have ended, the first so many.
+    pub(super) fn has_ended(&self, asked: u64) -> bool {
+        self.ended.get() >= asked
+    }
+}
+
+impl<V: Verbs> Mesh<V> {
+    /// Has this node's processor execute an atomic on a word of its own: the word's old value.
+    pub(super) async fn by_processor(
+        &self,
+        by: Asker,
+        at: RemoteSlice,
+        atomic: Atomic,
+    ) -> Result<u64, OpError> {
+        let closed = || OpError::NotExecuted(NotExecuted::Closed);
+        if !at.addr.is_multiple_of(8) {
+            // As an adapter does (IBA 9.4.5).
+            return Err(OpError::NotExecuted(NotExecuted::Failed(WcError::RemInvReq)));
+        }
+        let stand_in = self.shared.stand_in.as_ref().ok_or_else(closed)?;
+        let number = stand_in.asked.get();
+        let (answer, answered) = oneshot();
+        stand_in.to.send(Asked { number, by, at, atomic, answer }).map_err(|_| closed())?;
+        stand_in.asked.set(number + 1);
+        answered.at(("stands in", number)).await.unwrap_or_else(|_| Err(closed()))
+    }
+
+    /// Executes what is asked, one after the other.
+    pub(super) async fn stands_in(self, mut asked: Mailbox<Asked>) {
+        while let Ok(Asked { number, by, at, atomic, answer }) = asked.recv().at(()).await {
+            let end = self.execute_atomic(by, at, atomic).at(("executes for", number)).await;
+            // Whoever asked may have gone.
+            let _ = answer.send(end);
+            if let Some(stand_in) = &self.shared.stand_in {
+                stand_in.ended.set(number + 1);
+            }
+            self.shared.with_peer(self.me().index(), Peer::wake_resolvers);
+        }
+    }
+
+    async fn execute_atomic(&self, by: Asker, at: RemoteSlice, atomic: Atomic) -> Result<u64, OpError> {
+        let me = self.me();
+        let mut old = [0; 8];
+        if let Err(why) = self.read(me, at, &mut old).at((by, at, atomic)).await {
+            return Err(match why {
+                // A read that may have been executed has changed nothing.
+                OpError::Unknown(_) => OpError::NotExecuted(NotExecuted::AtPeer(me)),
+                refused => refused,
+            });
+        }
+        let old = u64::from_ne_bytes(old);
+        let Some(next) = atomic.next(old) else { return Ok(old) };
+        if by.is_some_and(|(index, incarnations)| !self.shared.still_is(index, incarnations)) {
+            return Err(OpError::NotExecuted(NotExecuted::AtPeer(me)));
+        }
+        match self.write(me, at, &next.to_ne_bytes()).at(old).await {
+            Ok(()) => Ok(old),
+            Err(OpError::Unknown(_)) => {
+                // The next one must find what stays.
+                let _ = self.resolve_posted(me).at(()).await;
+                Err(OpError::Unknown(Lost::AtPeer(me)))
+            }
+            Err(refused) => Err(refused),
+        }
+    }
+}
+
+impl<V: Verbs> Shared<V> {
+    /// Whether this node's adapter has remote atomics.
+    pub(super) fn has_atomics(&self) -> bool {
+        self.stand_in.is_none()
+    }
+
+    /// Whether operations toward a peer, or of a peer's toward this node, may be carried.
+    pub(super) fn may_carry(&self, peer: &Peer<V>) -> bool {
+        self.config.rails() > 1 || !self.has_atomics() || peer.lacks_atomics
+    }
+
+    /// Whether a peer's processor executes atomics on its memory, or this node's adapter cannot ask for them.
+    pub(super) fn carries_atomics(&self, peer: &Peer<V>) -> bool {
+        !self.has_atomics() || peer.lacks_atomics
+    }
+
+    /// The rights that memory gets which is to have these: the processor that stands in reads and writes as peers do.
+    pub(super) fn rights(&self, access: AccessFlags) -> AccessFlags {
+        match access.contains(AccessFlags::REMOTE_ATOMIC) && !self.has_atomics() {
+            true => access
+                .difference(AccessFlags::REMOTE_ATOMIC)
+                .union(AccessFlags::REMOTE_READ | AccessFlags::REMOTE_WRITE),
+            false => access,
+        }
+    }
+
+    /// Whether a peer is still there, in the incarnation of that number.
+    fn still_is(&self, index: usize, incarnations: u32) -> bool {
+        self.with_peer(index, |peer| !peer.gone && peer.incarnations == incarnations)
+    }
+}
+
+/// Whether a device executes atomics. One that has no queue pairs has nobody who could want them.
+pub(super) fn has_atomics(config: &MeshConfig, device: &DeviceAttr) -> bool {
+    config.atomics && device.caps.contains(Caps::ATOMICS) || device.max_qp == 0
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Atomic;
+
+    #[test]
+    fn a_swap_changes_the_word_that_it_expects_and_an_addition_any() {
+        let swap = Atomic::CompareSwap { compare: 3, swap: 9 };
+        assert_eq!((swap.next(3), swap.next(4)), (Some(9), None));
+        let add = Atomic::FetchAdd { add: 2 };
+        assert_eq!((add.next(1), add.next(u64::MAX)), (Some(3), Some(1)));
+    }
+}
