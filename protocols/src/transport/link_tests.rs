@@ -162,6 +162,7 @@ fn a_request_that_was_overtaken_is_refused_as_stale() {
 fn hello_of(incarnation: u64, generation: u32) -> Hello {
     Hello {
         lease: 0,
+        lacks_atomics: false,
         rank: Rank::from_index(1),
         session: incarnation,
         with: 1,

@@ -168,6 +168,7 @@ impl World {
         let peer = &self.ends[1 - at];
         let hello = Hello {
             lease: 0,
+            lacks_atomics: false,
             rank: Rank::from_index(1 - at as u32),
             session: peer.incarnation,
             with: 0,
@@ -208,6 +209,7 @@ impl World {
         assert!(end.qp.is_none(), "an old queue pair is left while a new one is made");
         Hello {
             lease: 0,
+            lacks_atomics: false,
             rank: Rank::from_index(at as u32),
             session: end.incarnation,
             with,
