@@ -130,7 +130,7 @@ pub struct MeshConfig {
     pub planted: Option<Planted>,
 }
 
-/// Plausible mistakes about rails. Test-only code: nothing makes them unless a world asks for one.
+/// Plausible mistakes. Test-only code: nothing makes them unless a world asks for one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Planted {
     /// A dead rail's queue pair is left as it is, since nothing comes over it any more, and the receive position is reported
@@ -146,6 +146,8 @@ pub enum Planted {
     ResumesFromSent,
     /// A node that begins anew uses the number of its last session again.
     ReusesSession,
+    /// A processor that stands in for an adapter without atomics begins the next one before the last one has ended.
+    OverlapsAtomics,
 }
 
 impl MeshConfig {

@@ -11,7 +11,7 @@
 
 use super::mesh::{Mesh, Shared};
 use super::peer::Peer;
-use super::{Lost, MeshConfig, NotExecuted, OpError};
+use super::{Lost, MeshConfig, NotExecuted, OpError, Planted};
 use crate::rt::WaitPoint;
 use crate::rt::sync::{Mailbox, MailboxSender, OneshotSender, mailbox, oneshot};
 use std::cell::Cell;
@@ -104,15 +104,25 @@ impl<V: Verbs> Mesh<V> {
 
     /// Executes what is asked, one after the other.
     pub(super) async fn stands_in(self, mut asked: Mailbox<Asked>) {
-        while let Ok(Asked { number, by, at, atomic, answer }) = asked.recv().at(()).await {
-            let end = self.execute_atomic(by, at, atomic).at(("executes for", number)).await;
-            // Whoever asked may have gone.
-            let _ = answer.send(end);
-            if let Some(stand_in) = &self.shared.stand_in {
-                stand_in.ended.set(number + 1);
+        while let Ok(asked) = asked.recv().at(()).await {
+            if self.shared.config.makes(Planted::OverlapsAtomics) {
+                let mesh = self.clone();
+                drop(self.shared.rt.spawn(async move { mesh.stands_in_for(asked).at(()).await }));
+                continue;
             }
-            self.shared.with_peer(self.me().index(), Peer::wake_resolvers);
+            self.stands_in_for(asked).at(()).await;
         }
+    }
+
+    async fn stands_in_for(&self, asked: Asked) {
+        let Asked { number, by, at, atomic, answer } = asked;
+        let end = self.execute_atomic(by, at, atomic).at(("executes for", number)).await;
+        // Whoever asked may have gone.
+        let _ = answer.send(end);
+        if let Some(stand_in) = &self.shared.stand_in {
+            stand_in.ended.set(number + 1);
+        }
+        self.shared.with_peer(self.me().index(), Peer::wake_resolvers);
     }
 
     async fn execute_atomic(&self, by: Asker, at: RemoteSlice, atomic: Atomic) -> Result<u64, OpError> {

@@ -15,7 +15,7 @@ use crate::systems::locks::{LockCounts, Locks};
 use weft_protocols::locks::{LockClient, LockError, LockKey, LockService, Mode, Scheme};
 use weft_protocols::rt::fingerprint::StateHasher;
 use weft_protocols::rt::{Rt, WaitPoint};
-use weft_protocols::transport::{MeshConfig, MeshStats};
+use weft_protocols::transport::{MeshConfig, MeshStats, Planted};
 use weft_sim::Sim;
 use weft_sim::explore::AccessKind;
 use weft_verbs::{Nanos, Verbs};
@@ -59,6 +59,8 @@ enum Connections {
     Timed,
     /// Adapters without remote atomics.
     Atomless,
+    /// The same, whose processors execute them one amid another.
+    Overlapping,
 }
 
 /// A scheme, whose nodes know where the locks' words are.
@@ -72,7 +74,7 @@ const NCOSED: Calls = of(Scheme::Ncosed);
 
 /// The worlds.
 pub(super) fn worlds() -> Vec<Entry> {
-    use Connections::{Atomless, Narrow, Timed};
+    use Connections::{Atomless, Narrow, Overlapping, Timed};
     worlds_of! { Calls:
         "srsl-downgrades" SRSL, Held, "d,s,x", "the lock server: who holds alone goes on sharing";
         "srsl-downgrades-late" SRSL, Held, "Dx,s", "the same, while somebody waits to share";
@@ -104,6 +106,8 @@ pub(super) fn worlds() -> Vec<Entry> {
         "ncosed-limit-one" Calls { shared_limit: Some(1), ..NCOSED }, Held, "s,sx", "the same, of one";
         "ncosed-narrow" Calls { mesh: Narrow, ..NCOSED }, Held, "xx,s,x", "N-CoSED: connections with room for one message";
         "ncosed-atomless" Calls { mesh: Atomless, ..NCOSED }, Held, "x,x", "N-CoSED: adapters without remote atomics; processors stand in";
+        "planted-ncosed-overlapping-atomics" Calls { mesh: Overlapping, ..NCOSED }, Violated, "x,x",
+            "the same, and a processor begins an atomic before the last one has ended";
         "ncosed-timed" Calls { mesh: Timed, ..NCOSED }, Held, "x,x", "N-CoSED: late acknowledgements, and probes";
     }
 }
@@ -147,13 +151,17 @@ impl SystemModel for Calls {
             Connections::Narrow => (config.send_depth, config.max_queued) = (4, 1),
             Connections::Timed => {}
             Connections::Atomless => return config.atomics = false,
+            Connections::Overlapping => {
+                (config.atomics, config.planted) = (false, Some(Planted::OverlapsAtomics));
+                return;
+            }
         }
         (config.ack_delay, config.probe_after) = (ACK_DELAY, PROBE_AFTER);
     }
 
     fn drift(&self) -> Option<Nanos> {
         match self.mesh {
-            Connections::Roomy | Connections::Atomless => None,
+            Connections::Roomy | Connections::Atomless | Connections::Overlapping => None,
             Connections::Narrow | Connections::Timed => Some(DRIFT),
         }
     }
