@@ -106,7 +106,7 @@ pub(super) fn worlds() -> Vec<Entry> {
         "ncosed-limit-one" Calls { shared_limit: Some(1), ..NCOSED }, Held, "s,sx", "the same, of one";
         "ncosed-narrow" Calls { mesh: Narrow, ..NCOSED }, Held, "xx,s,x", "N-CoSED: connections with room for one message";
         "ncosed-atomless" Calls { mesh: Atomless, ..NCOSED }, Held, "x,x", "N-CoSED: adapters without remote atomics; processors stand in";
-        "planted-ncosed-overlapping-atomics" Calls { mesh: Overlapping, ..NCOSED }, Violated, "x,x",
+        "planted-ncosed-overlapping-atomics" Calls { mesh: Overlapping, warm: false, ..NCOSED }, Violated, "x,x",
             "the same, and a processor begins an atomic before the last one has ended";
         "ncosed-timed" Calls { mesh: Timed, ..NCOSED }, Held, "x,x", "N-CoSED: late acknowledgements, and probes";
     }
