@@ -70,6 +70,7 @@ impl<V: Verbs> Peer<V> {
             && self.line.is_empty()
             && self.early.is_empty()
             && self.carried.len() == 0
+            && self.lists.is_empty()
     }
 }
 

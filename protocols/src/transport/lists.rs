@@ -1,7 +1,7 @@
 //! One-sided operations that are posted together, on memory that the caller holds: one doorbell, one completion.
 
 use super::mesh::Mesh;
-use super::operations::{Turn, failed, refused};
+use super::operations::{OpenList, Turn, failed, refused};
 use super::stand_in::Atomic;
 use super::{Lost, NotExecuted, OpError, Rank};
 use crate::rt::{BufferGuard, BufferPool};
@@ -103,6 +103,8 @@ impl<V: Verbs> Mesh<V> {
         list: [(SendOp<'static, V>, BufferGuard<V>); N],
     ) -> Result<[BufferGuard<V>; N], OpError> {
         let to = self.shared.rank_at(turn.index());
+        // Who resolves what was asked for before waits for the whole list.
+        let _open = OpenList::new(&self.shared, turn.index());
         let mut buffers = [const { BufferGuard::Nothing }; N];
         for (nth, (op, guard)) in list.into_iter().enumerate() {
             let part = |status| OpError::Unknown(Lost::Failed(status));

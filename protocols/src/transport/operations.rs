@@ -201,6 +201,19 @@ impl<V: Verbs> Mesh<V> {
     async fn resolve(&self, to: Rank, stood_in: u64) -> Result<(), NotExecuted> {
         let shared = &*self.shared;
         let index = shared.index(to).ok_or(NotExecuted::NoSuchPeer(to))?;
+        // First the lists that had begun: what they ask for until they end counts, too.
+        let lists = shared.with_peer(index, |peer| peer.next_list);
+        poll_fn(|cx| {
+            shared.with_peer(index, |peer| {
+                if shared.closed.get() || peer.gone || peer.lists.first().is_none_or(|first| *first >= lists)
+                {
+                    return Poll::Ready(());
+                }
+                keep(&mut peer.resolvers, cx);
+                Poll::Pending
+            })
+        })
+        .await;
         let (ups, last_op, carried) = shared.with_peer(index, |peer| {
             peer.resolving += 1;
             (peer.ups, peer.last_op, peer.carried.next())
@@ -242,6 +255,34 @@ fn is_fixed<V: Verbs>(peer: &Peer<V>, ups: u64, last_op: u64) -> bool {
             !peer.unresolved && queue.counts().1 >= last_op
         }
         _ => !peer.unresolved,
+    }
+}
+
+/// A list whose operations are asked for one after the other, until it has ended or nobody waits for it.
+pub(super) struct OpenList<'a, V: Verbs> {
+    shared: &'a Shared<V>,
+    index: usize,
+    number: u64,
+}
+
+impl<'a, V: Verbs> OpenList<'a, V> {
+    pub(super) fn new(shared: &'a Shared<V>, index: usize) -> OpenList<'a, V> {
+        let number = shared.with_peer(index, |peer| {
+            let number = peer.next_list;
+            peer.next_list += 1;
+            peer.lists.insert(number);
+            number
+        });
+        OpenList { shared, index, number }
+    }
+}
+
+impl<V: Verbs> Drop for OpenList<'_, V> {
+    fn drop(&mut self) {
+        self.shared.with_peer(self.index, |peer| {
+            peer.lists.remove(&self.number);
+            peer.wake_resolvers();
+        });
     }
 }
 

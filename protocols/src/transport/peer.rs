@@ -9,7 +9,7 @@ use super::session::Session;
 use super::standby::Standby;
 use super::{Channel, MeshConfig, Rank};
 use crate::rt::{Block, BufferGuard, Completed, QpHandle};
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 use std::task::{Context, Waker};
 use weft_verbs::{Nanos, Verbs};
 
@@ -92,6 +92,10 @@ pub(super) struct Peer<V: Verbs> {
     /// Tasks that want to post an operation, in line.
     pub(super) waiters: VecDeque<Waiter>,
     pub(super) next_ticket: u64,
+    /// Lists whose operations are asked for one after the other, by number; and the next one's. Those that are yet to be asked for count
+    /// as asked for when the list began.
+    pub(super) lists: BTreeSet<u64>,
+    pub(super) next_list: u64,
     /// Tasks that wait for operations to have a fixed outcome, and how many there are.
     pub(super) resolvers: Vec<Waker>,
     pub(super) resolving: u32,
@@ -148,6 +152,8 @@ impl<V: Verbs> Peer<V> {
             unresolved: false,
             waiters: VecDeque::new(),
             next_ticket: 0,
+            lists: BTreeSet::new(),
+            next_list: 0,
             resolvers: Vec::new(),
             resolving: 0,
             line: VecDeque::new(),
