@@ -51,14 +51,9 @@ enum Carriage {
         at: RemoteSlice,
         bytes: Vec<u8>,
     },
-    CompareSwap {
+    Atomic {
         at: RemoteSlice,
-        compare: u64,
-        swap: u64,
-    },
-    FetchAdd {
-        at: RemoteSlice,
-        add: u64,
+        atomic: Atomic,
     },
     Answer(Answer),
     /// Nothing: of a message whose [write](Mesh::place) could not go over to this rail.
@@ -82,8 +77,10 @@ impl Carriage {
         let (kind, at, words, bytes): (u8, RemoteSlice, &[u64], &[u8]) = match self {
             Carriage::Read { at } => (1, *at, &[], &[]),
             Carriage::Write { at, bytes } => (2, *at, &[], bytes),
-            Carriage::CompareSwap { at, compare, swap } => (3, *at, &[*compare, *swap], &[]),
-            Carriage::FetchAdd { at, add } => (4, *at, &[*add], &[]),
+            Carriage::Atomic { at, atomic: Atomic::CompareSwap { compare, swap } } => {
+                (3, *at, &[*compare, *swap], &[])
+            }
+            Carriage::Atomic { at, atomic: Atomic::FetchAdd { add } } => (4, *at, &[*add], &[]),
             Carriage::Answer(Answer::Done(bytes)) => (5, none, &[], bytes),
             Carriage::Answer(Answer::Refused) => (6, none, &[], &[]),
             Carriage::Answer(Answer::Lost) => (7, none, &[], &[]),
@@ -106,8 +103,8 @@ impl Carriage {
         let what = match head[0] {
             1 => Carriage::Read { at },
             2 => Carriage::Write { at, bytes: rest.to_vec() },
-            3 => Carriage::CompareSwap { at, compare: word(0)?, swap: word(1)? },
-            4 => Carriage::FetchAdd { at, add: word(0)? },
+            3 => Carriage::Atomic { at, atomic: Atomic::CompareSwap { compare: word(0)?, swap: word(1)? } },
+            4 => Carriage::Atomic { at, atomic: Atomic::FetchAdd { add: word(0)? } },
             5 => Carriage::Answer(Answer::Done(rest.to_vec())),
             6 => Carriage::Answer(Answer::Refused),
             7 => Carriage::Answer(Answer::Lost),
@@ -257,19 +254,19 @@ impl<V: Verbs> Mesh<V> {
         let shared = &*self.shared;
         shared.stats.borrow_mut().carried += 1;
         let most = (shared.config.max_message as usize - HEAD).min(BULK as usize) as u32;
+        if let Some((at, atomic)) = Atomic::of(&op) {
+            let old = self.begin(index, &Carriage::Atomic { at, atomic })?.answer().await?;
+            put(&guard, 0, &old).map_err(refused)?;
+            return Ok(guard);
+        }
         match op {
-            SendOp::CompareSwap { at, compare, swap } => {
-                let old = self.ask(index, Carriage::CompareSwap { at, compare, swap }).await?;
-                put(&guard, 0, &old).map_err(refused)?;
-            }
-            SendOp::FetchAdd { at, add } => {
-                let old = self.ask(index, Carriage::FetchAdd { at, add }).await?;
-                put(&guard, 0, &old).map_err(refused)?;
-            }
             SendOp::Read { from } => self.carry_read(index, from, &guard, most).await?,
             SendOp::Write { to, .. } => self.carry_write(index, to, &guard, most).await?,
-            // The transport's own, which are never carried.
-            SendOp::Send { .. } | SendOp::SendTo { .. } => {}
+            // Atomics are above, and the transport's own are never carried.
+            SendOp::CompareSwap { .. }
+            | SendOp::FetchAdd { .. }
+            | SendOp::Send { .. }
+            | SendOp::SendTo { .. } => {}
         }
         Ok(guard)
     }
@@ -335,10 +332,6 @@ impl<V: Verbs> Mesh<V> {
         }
     }
 
-    async fn ask(&self, index: usize, what: Carriage) -> std::result::Result<Vec<u8>, OpError> {
-        self.begin(index, &what)?.answer().await
-    }
-
     /// Asks a peer to execute an operation.
     fn begin(&self, index: usize, what: &Carriage) -> std::result::Result<Waiting<'_, V>, OpError> {
         let shared = &*self.shared;
@@ -360,11 +353,9 @@ impl<V: Verbs> Mesh<V> {
         at: RemoteSlice,
         atomic: Atomic,
     ) -> std::result::Result<Vec<u8>, OpError> {
-        let me = self.me();
-        let old = match atomic {
-            _ if !self.shared.has_atomics() => self.by_processor(Some(by), at, atomic).await?,
-            Atomic::CompareSwap { compare, swap } => self.compare_swap(me, at, compare, swap).await?,
-            Atomic::FetchAdd { add } => self.fetch_add(me, at, add).await?,
+        let old = match self.shared.has_atomics() {
+            true => self.atomic(self.me(), at, |at| atomic.request(at)).await?,
+            false => self.by_processor(Some(by), at, atomic).await?,
         };
         Ok(old.to_ne_bytes().to_vec())
     }
@@ -378,10 +369,7 @@ impl<V: Verbs> Mesh<V> {
                 self.read(me, at, &mut bytes).await.map(|()| bytes)
             }
             Carriage::Write { at, bytes } => self.write(me, at, &bytes).await.map(|()| Vec::new()),
-            Carriage::CompareSwap { at, compare, swap } => {
-                self.atomic_for(by, at, Atomic::CompareSwap { compare, swap }).await
-            }
-            Carriage::FetchAdd { at, add } => self.atomic_for(by, at, Atomic::FetchAdd { add }).await,
+            Carriage::Atomic { at, atomic } => self.atomic_for(by, at, atomic).await,
             Carriage::Answer(_) | Carriage::Nothing => return Answer::Refused,
         };
         match done {
@@ -389,7 +377,7 @@ impl<V: Verbs> Mesh<V> {
             Err(OpError::NotExecuted(_)) => Answer::Refused,
             Err(OpError::Unknown(_)) => {
                 // Whoever is told that it is lost may look at once, and must find what stays.
-                let _ = self.resolve_outcomes(me).await;
+                let _ = self.resolve_posted(me).await;
                 Answer::Lost
             }
         }
@@ -485,8 +473,8 @@ mod tests {
         for what in [
             Carriage::Read { at: at(32) },
             Carriage::Write { at: at(3), bytes: vec![1, 2, 3] },
-            Carriage::CompareSwap { at: at(8), compare: 1, swap: u64::MAX },
-            Carriage::FetchAdd { at: at(8), add: 7 },
+            Carriage::Atomic { at: at(8), atomic: Atomic::CompareSwap { compare: 1, swap: u64::MAX } },
+            Carriage::Atomic { at: at(8), atomic: Atomic::FetchAdd { add: 7 } },
             Carriage::Answer(Answer::Done(vec![4; LEAST_CARRIED - HEAD])),
             Carriage::Answer(Answer::Refused),
             Carriage::Answer(Answer::Lost),
@@ -497,7 +485,8 @@ mod tests {
             assert_eq!(Carriage::decode(&bytes), Some((77, what)));
         }
         assert_eq!(Carriage::decode(&[0; HEAD]), None);
-        assert_eq!(Carriage::decode(&Carriage::FetchAdd { at: at(8), add: 7 }.encode(1)[..HEAD]), None);
+        let add = Carriage::Atomic { at: at(8), atomic: Atomic::FetchAdd { add: 7 } };
+        assert_eq!(Carriage::decode(&add.encode(1)[..HEAD]), None);
         assert_eq!(Carriage::decode(&[5; 3]), None);
     }
 

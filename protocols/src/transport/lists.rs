@@ -1,18 +1,17 @@
 //! One-sided operations that are posted together, on memory that the caller holds: one doorbell, one completion.
 
-use super::mesh::Mesh;
+use super::mesh::{Mesh, unbounded};
 use super::operations::{OpenList, Turn, failed, refused};
 use super::stand_in::Atomic;
 use super::{Lost, NotExecuted, OpError, Rank};
 use crate::rt::{BufferGuard, BufferPool};
-use weft_verbs::{AccessFlags, SendOp, Verbs, VerbsError};
+use weft_verbs::{SendOp, Verbs, VerbsError};
 
 impl<V: Verbs> Mesh<V> {
     /// A pool of blocks for operations' bytes, so that none of them registers memory of its own. A block is `block` bytes
     /// long; the pool registers as much at a time as the mesh does, at the least one block.
     pub fn pool(&self, block: u32) -> BufferPool<V> {
-        let chunk = self.shared.config.chunk;
-        BufferPool::with_chunks(self.shared.pd(), block, u32::MAX, AccessFlags::LOCAL_WRITE, chunk)
+        unbounded(self.shared.pd(), block, self.shared.config.chunk)
     }
 
     /// Posts one-sided operations to one peer as one list, and waits for the last of them. The peer's adapter executes them in

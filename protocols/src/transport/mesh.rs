@@ -39,6 +39,11 @@ pub(super) struct Rail<V: Verbs> {
     pub(super) send_pool: SendPool<V>,
 }
 
+/// A pool of blocks that adapters read from and write to, without a bound of its own, which registers `chunk` bytes at a time.
+pub(super) fn unbounded<V: Verbs>(pd: &V::Pd, block: u32, chunk: u32) -> BufferPool<V> {
+    BufferPool::with_chunks(pd, block, u32::MAX, AccessFlags::LOCAL_WRITE, chunk)
+}
+
 /// What all handles of one mesh share.
 pub(super) struct Shared<V: Verbs> {
     /// The runtime, by its handle of rail 0.
@@ -226,8 +231,7 @@ impl<V: Verbs> Mesh<V> {
         let config = checked(config, rt)?;
         // What is posted, kept or in flight is bounded elsewhere; the pools need no bound of their own.
         let chunk = config.chunk;
-        let pool =
-            |pd: &V::Pd, block| BufferPool::with_chunks(pd, block, u32::MAX, AccessFlags::LOCAL_WRITE, chunk);
+        let pool = |pd: &V::Pd, block| unbounded(pd, block, chunk);
         let frame = HEADER_LEN as u32 + config.max_message;
         let (mut rails, mut events) = (Vec::new(), Vec::new());
         for rt in (0..config.rails()).filter_map(|rail| rt.rail(rail)) {
@@ -243,9 +247,7 @@ impl<V: Verbs> Mesh<V> {
         let guests = config.guests.map(|guests| Guests::new(&rails[0], guests)).transpose()?;
         let mut peers = Vec::new();
         peers.resize_with(config.peers.len() + 1, || None);
-        let by_adapters = rails.iter().all(|rail| has_atomics(&config, &rail.rt.context().device_attr()));
-        let has_all = config.is_guest || by_adapters;
-        let (stand_in, asked) = if has_all { None } else { Some(StandIn::new()) }.unzip();
+        let (stand_in, asked) = (!config.atomics).then(StandIn::new).unzip();
         let shared = Rc::new(Shared {
             max_inline: inline.unwrap_or(0),
             down: Cell::default(),
@@ -516,9 +518,8 @@ fn checked<V: Verbs>(mut config: MeshConfig, rt: &Rt<V>) -> Result<MeshConfig, T
     let devices: Vec<_> =
         (0..config.rails()).filter_map(|rail| Some(rt.rail(rail)?.context().device_attr())).collect();
     // A guest's memory has no words that others change.
-    let by_adapters = devices.iter().all(|device| has_atomics(&config, device));
-    let carries = rails > 1 || !config.is_guest && !by_adapters;
-    if carries && (config.max_message as usize) < LEAST_CARRIED {
+    config.atomics = config.is_guest || config.atomics && devices.iter().all(has_atomics);
+    if (rails > 1 || !config.atomics) && (config.max_message as usize) < LEAST_CARRIED {
         let must = "at least 64 where there are several rails, or adapters without remote atomics";
         return refuse("max_message", u64::from(config.max_message), must);
     }

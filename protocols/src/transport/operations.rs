@@ -35,7 +35,7 @@ impl<V: Verbs> Mesh<V> {
         self.atomic(to, at, |at| SendOp::FetchAdd { at, add }).await
     }
 
-    async fn atomic(
+    pub(super) async fn atomic(
         &self,
         to: Rank,
         at: RemoteSlice,
@@ -188,25 +188,23 @@ impl<V: Verbs> Mesh<V> {
     ///
     /// Waits for the connection for as long as it takes: set a deadline.
     pub async fn resolve_outcomes(&self, to: Rank) -> Result<(), NotExecuted> {
-        let stood_in = self.shared.stand_in.as_ref().filter(|_| to == self.me()).map_or(0, StandIn::asked);
-        self.resolve(to, stood_in).await
+        self.begun_has_ended(to).await;
+        self.resolve_posted(to).await
     }
 
-    /// The same for what was posted, apart from atomics that this node's processor executes.
-    pub(super) async fn resolve_posted(&self, to: Rank) -> Result<(), NotExecuted> {
-        self.resolve(to, 0).await
-    }
-
-    /// `stood_in`: how many of this node's atomics its processor was asked for.
-    async fn resolve(&self, to: Rank, stood_in: u64) -> Result<(), NotExecuted> {
+    /// Waits for what had begun and has yet to be asked for: the rest of lists, and of this node's own atomics those that its processor has
+    /// not come to.
+    async fn begun_has_ended(&self, to: Rank) {
         let shared = &*self.shared;
-        let index = shared.index(to).ok_or(NotExecuted::NoSuchPeer(to))?;
-        // First the lists that had begun: what they ask for until they end counts, too.
-        let lists = shared.with_peer(index, |peer| peer.next_list);
+        let Some(index) = shared.index(to) else { return };
+        let stand_in = shared.stand_in.as_ref().filter(|_| to == self.me());
+        let asked = stand_in.map_or(0, StandIn::asked);
+        let begun = shared.with_peer(index, |peer| peer.next_list);
         poll_fn(|cx| {
             shared.with_peer(index, |peer| {
-                if shared.closed.get() || peer.gone || peer.lists.first().is_none_or(|first| *first >= lists)
-                {
+                let lists_ended = peer.lists.first().is_none_or(|first| *first >= begun);
+                let ended = lists_ended && stand_in.is_none_or(|stand_in| stand_in.has_ended(asked));
+                if ended || peer.gone || shared.closed.get() {
                     return Poll::Ready(());
                 }
                 keep(&mut peer.resolvers, cx);
@@ -214,6 +212,12 @@ impl<V: Verbs> Mesh<V> {
             })
         })
         .await;
+    }
+
+    /// The same as [`Mesh::resolve_outcomes`] for what was asked for, whatever else has begun.
+    pub(super) async fn resolve_posted(&self, to: Rank) -> Result<(), NotExecuted> {
+        let shared = &*self.shared;
+        let index = shared.index(to).ok_or(NotExecuted::NoSuchPeer(to))?;
         let (ups, last_op, carried) = shared.with_peer(index, |peer| {
             peer.resolving += 1;
             (peer.ups, peer.last_op, peer.carried.next())
@@ -227,8 +231,7 @@ impl<V: Verbs> Mesh<V> {
                 if peer.gone {
                     return Poll::Ready(Err(NotExecuted::PeerGone(to)));
                 }
-                let stood_in = shared.stand_in.as_ref().is_none_or(|stand_in| stand_in.has_ended(stood_in));
-                if is_fixed(peer, ups, last_op) && peer.carried.are_fixed_before(carried) && stood_in {
+                if is_fixed(peer, ups, last_op) && peer.carried.are_fixed_before(carried) {
                     return Poll::Ready(Ok(()));
                 }
                 keep(&mut peer.resolvers, cx);
@@ -321,7 +324,8 @@ impl<'a, V: Verbs> Turn<'a, V> {
 
     /// For a request that follows another one, in the same incarnation of the peer.
     pub fn behind(&self) -> Turn<'a, V> {
-        Turn { incarnations: self.incarnations, ..Turn::new(self.shared, self.index, 1) }
+        let &Turn { shared, index, incarnations, .. } = self;
+        Turn { shared, index, places: 1, ticket: None, atomics: false, incarnations }
     }
 
     /// Whose turn it is at.

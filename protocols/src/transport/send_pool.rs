@@ -3,9 +3,10 @@
 //! A message is kept until its peer has acknowledged it. Most are short where few are long: answers, notices, what a protocol says of
 //! itself. A server that keeps eight answers for each of a thousand guests should not register eight of its longest messages for them.
 
+use super::mesh::unbounded;
 use super::wire::HEADER_LEN;
 use crate::rt::{Block, BufferPool};
-use weft_verbs::{AccessFlags, Result, Verbs};
+use weft_verbs::{Result, Verbs};
 
 /// Bytes of a block for short messages, the frame's header among them: what answers, notices and most requests take.
 const SHORT: u32 = 128 + HEADER_LEN as u32;
@@ -20,7 +21,7 @@ pub(super) struct SendPool<V: Verbs> {
 impl<V: Verbs> SendPool<V> {
     /// For frames of `frame` bytes at most, registering `chunk` bytes at a time.
     pub(super) fn new(pd: &V::Pd, frame: u32, chunk: u32) -> SendPool<V> {
-        let pool = |block| BufferPool::with_chunks(pd, block, u32::MAX, AccessFlags::LOCAL_WRITE, chunk);
+        let pool = |block| unbounded(pd, block, chunk);
         // Two kinds of blocks are two chunks at least: they have to be worth it.
         SendPool { short: (frame >= 4 * SHORT).then(|| pool(SHORT)), whole: pool(frame) }
     }

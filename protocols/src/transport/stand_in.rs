@@ -5,13 +5,14 @@
 //! any read or write, and two atomics never overlap. What peers read and write by RDMA goes past that task, as it goes past an adapter's
 //! atomics (IBA 9.4.5): a word that is changed by atomics is to be changed by nothing else.
 //!
-//! - **A write whose outcome is unknown** ends before the next atomic begins: nothing of it lands later.
+//! - **The connection to oneself breaks** (a revoked key does that, whoever used it). What was read is read again. A write whose outcome is unknown is
+//!   fenced, and the word tells what became of it, before the next atomic begins: so none has an unknown outcome.
 //! - **A caller that does not wait any more** recalls nothing.
 //! - **A peer that was expelled, or has begun anew**, does nothing more by what it had asked for before.
 
 use super::mesh::{Mesh, Shared};
 use super::peer::Peer;
-use super::{Lost, MeshConfig, NotExecuted, OpError, Planted};
+use super::{Lost, NotExecuted, OpError, Planted};
 use crate::rt::WaitPoint;
 use crate::rt::sync::{Mailbox, MailboxSender, OneshotSender, mailbox, oneshot};
 use std::cell::Cell;
@@ -31,6 +32,14 @@ impl Atomic {
             SendOp::CompareSwap { at, compare, swap } => Some((at, Atomic::CompareSwap { compare, swap })),
             SendOp::FetchAdd { at, add } => Some((at, Atomic::FetchAdd { add })),
             _ => None,
+        }
+    }
+
+    /// The request that it is.
+    pub(super) fn request<V: Verbs>(self, at: RemoteSlice) -> SendOp<'static, V> {
+        match self {
+            Atomic::CompareSwap { compare, swap } => SendOp::CompareSwap { at, compare, swap },
+            Atomic::FetchAdd { add } => SendOp::FetchAdd { at, add },
         }
     }
 
@@ -75,7 +84,7 @@ impl StandIn {
         self.asked.get()
     }
 
-    /// Whether all but the last ones have ended, the first so many.
+    /// Whether the first so many have ended.
     pub(super) fn has_ended(&self, asked: u64) -> bool {
         self.ended.get() >= asked
     }
@@ -127,28 +136,48 @@ impl<V: Verbs> Mesh<V> {
 
     async fn execute_atomic(&self, by: Asker, at: RemoteSlice, atomic: Atomic) -> Result<u64, OpError> {
         let me = self.me();
-        let mut old = [0; 8];
-        if let Err(why) = self.read(me, at, &mut old).at((by, at, atomic)).await {
-            return Err(match why {
-                // A read that may have been executed has changed nothing.
-                OpError::Unknown(_) => OpError::NotExecuted(NotExecuted::AtPeer(me)),
-                refused => refused,
-            });
-        }
-        let old = u64::from_ne_bytes(old);
+        let old = self.own_word(at).at((by, at, atomic)).await?;
         let Some(next) = atomic.next(old) else { return Ok(old) };
-        if by.is_some_and(|(index, incarnations)| !self.shared.still_is(index, incarnations)) {
-            return Err(OpError::NotExecuted(NotExecuted::AtPeer(me)));
-        }
-        match self.write(me, at, &next.to_ne_bytes()).at(old).await {
-            Ok(()) => Ok(old),
-            Err(OpError::Unknown(_)) => {
-                // The next one must find what stays.
-                let _ = self.resolve_posted(me).at(()).await;
-                Err(OpError::Unknown(Lost::AtPeer(me)))
+        loop {
+            if by.is_some_and(|(index, incarnations)| !self.shared.still_is(index, incarnations)) {
+                return Err(OpError::NotExecuted(NotExecuted::AtPeer(me)));
             }
-            Err(refused) => Err(refused),
+            let Err(why) = self.write(me, at, &next.to_ne_bytes()).at((by, at, old, next)).await else {
+                return Ok(old);
+            };
+            // Nothing of it may land later. Nobody else changes the word, so it tells whether this was executed.
+            let _ = self.resolve_posted(me).at((by, at, old, next, is_passing(why))).await;
+            if !is_passing(why) {
+                return Err(why);
+            }
+            let lost = |_| OpError::Unknown(Lost::AtPeer(me));
+            if self.own_word(at).at((by, at, old, next)).await.map_err(lost)? == next {
+                return Ok(old);
+            }
         }
+    }
+
+    /// Reads a word of this node's own. What breaks the connection to oneself, such as a key that was revoked, is no matter of this word's.
+    async fn own_word(&self, at: RemoteSlice) -> Result<u64, OpError> {
+        let mut word = [0; 8];
+        loop {
+            match self.read(self.me(), at, &mut word).at(at).await {
+                Ok(()) => return Ok(u64::from_ne_bytes(word)),
+                Err(why) if is_passing(why) => {}
+                Err(why) => return Err(why),
+            }
+        }
+    }
+}
+
+/// Whether an operation failed because its connection broke, and not because it was refused.
+fn is_passing(why: OpError) -> bool {
+    match why {
+        OpError::NotExecuted(NotExecuted::Failed(status)) | OpError::Unknown(Lost::Failed(status)) => {
+            matches!(status, WcError::Flush | WcError::RetryExc | WcError::RnrRetryExc)
+        }
+        OpError::Unknown(_) => true,
+        OpError::NotExecuted(_) => false,
     }
 }
 
@@ -160,7 +189,7 @@ impl<V: Verbs> Shared<V> {
 
     /// Whether operations toward a peer, or of a peer's toward this node, may be carried.
     pub(super) fn may_carry(&self, peer: &Peer<V>) -> bool {
-        self.config.rails() > 1 || !self.has_atomics() || peer.lacks_atomics
+        self.config.rails() > 1 || self.carries_atomics(peer)
     }
 
     /// Whether a peer's processor executes atomics on its memory, or this node's adapter cannot ask for them.
@@ -185,8 +214,8 @@ impl<V: Verbs> Shared<V> {
 }
 
 /// Whether a device executes atomics. One that has no queue pairs has nobody who could want them.
-pub(super) fn has_atomics(config: &MeshConfig, device: &DeviceAttr) -> bool {
-    config.atomics && device.caps.contains(Caps::ATOMICS) || device.max_qp == 0
+pub(super) fn has_atomics(device: &DeviceAttr) -> bool {
+    device.caps.contains(Caps::ATOMICS) || device.max_qp == 0
 }
 
 #[cfg(test)]
