@@ -182,18 +182,22 @@ impl Put<'_> {
         loop {
             let mut bytes = Vec::new();
             from.take(MOST.into()).read_to_end(&mut bytes).map_err(Failure::unfinished)?;
-            let is_over = bytes.is_empty();
-            if is_over || calls.is_full() {
-                let Some(written) = calls.next() else { break };
+            let len = bytes.len() as u64;
+            if len == 0 {
+                break;
+            }
+            if calls.is_full()
+                && let Some(written) = calls.next()
+            {
                 done(&reply(written?)?)?;
             }
-            if !is_over {
-                let len = bytes.len() as u64;
-                calls.begin(Request::Write { name: part.to_string(), handle, at, bytes }.to_bytes());
-                at += len;
-            }
+            calls.begin(Request::Write { name: part.to_string(), handle, at, bytes }.to_bytes());
+            at += len;
             let share = size.map_or(0.0, |size| at as f64 / size.max(1) as f64);
             progress.at(share, || format!("{} bytes", count(at)));
+        }
+        while let Some(written) = calls.next() {
+            done(&reply(written?)?)?;
         }
         progress.end();
         Ok(at)
