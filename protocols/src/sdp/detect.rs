@@ -43,11 +43,16 @@ impl<V: Verbs> Sdp<V> {
                 mesh.suspect(peer);
                 asked = false;
             } else if self.has_open(peer) {
-                self.count(|stats| &mut stats.probes);
-                self.answer(peer, &Message::Probe);
+                self.ask(peer);
                 asked = true;
             }
         }
+    }
+
+    /// Asks a peer whether it is there.
+    pub(super) fn ask(&self, peer: Rank) {
+        self.count(|stats| &mut stats.probes);
+        self.answer(peer, &Message::Probe);
     }
 
     /// Whether an end here waits for something of the peer: an acknowledgement, an answer, credits, or the use of what it advertises.
@@ -74,8 +79,7 @@ impl<V: Verbs> Sdp<V> {
                 let heard = mesh.heard(peer);
                 sdp.shared.rt.sleep(every).await;
                 if mesh.heard(peer) == heard && wants() {
-                    sdp.count(|stats| &mut stats.probes);
-                    sdp.answer(peer, &Message::Probe);
+                    sdp.ask(peer);
                     // One who does not acknowledge is given up.
                     sdp.watch(peer);
                 }

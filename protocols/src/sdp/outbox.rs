@@ -1,6 +1,5 @@
 //! What waits for the transport: a peer that takes no messages now must not hold up the others.
 
-use super::message::Message;
 use super::service::{Sdp, Shared};
 use super::socket::Socket;
 use super::suspend::Suspended;
@@ -102,8 +101,7 @@ impl<V: Verbs> Sdp<V> {
             if before.0 != oldest || (oldest.is_none() && before.1 != heard) {
                 since = rt.now();
             } else if oldest.is_none() && self.has_open(peer) {
-                self.count(|stats| &mut stats.probes);
-                self.answer(peer, &Message::Probe);
+                self.ask(peer);
                 // What is heard no more is not heard since then, but since before.
                 oldest = mesh.oldest_unacknowledged(peer);
             } else if rt.now() - since >= give_up / LOOKS * (LOOKS - 1) {

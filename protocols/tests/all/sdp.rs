@@ -1,6 +1,6 @@
 //! What users of sockets expect of single streams.
 
-use crate::common::{Cluster, Dice, ms, rank};
+use crate::common::{Cluster, Dice, ms, rank, sockets};
 use std::cell::{RefCell, UnsafeCell};
 use std::future::Future;
 use std::ptr::NonNull;
@@ -53,9 +53,8 @@ where
 
 fn places(cluster: &Cluster, options: SdpOptions) -> [Place; 2] {
     [0, 1].map(|node| {
-        let member = &cluster.members[node];
-        let sdp = Sdp::start(&member.rt, &member.mesh, options).expect("good options");
-        Place { rt: member.rt.clone(), sdp }
+        let (rt, sdp) = sockets(&cluster.members[node], options);
+        Place { rt, sdp }
     })
 }
 

@@ -1,11 +1,10 @@
 //! What users of sockets are told of a node that crashes and does not come back.
 
-use crate::common::{Cluster, ms, rank};
+use crate::common::{Cluster, accepts_and_rests, ms, rank, sockets};
 use std::cell::Cell;
 use std::pin::pin;
 use std::rc::Rc;
 use std::task::{Context, Waker};
-use weft_protocols::rt::Rt;
 use weft_protocols::sdp::{Sdp, SdpError, SdpOptions, SdpStream};
 use weft_sim::fault::Fault;
 use weft_sim::{NodeId, Sim};
@@ -52,15 +51,8 @@ async fn perform(call: Call, sdp: &Sdp<Sim>, stream: SdpStream<Sim>) -> Result<(
 /// How a call ends whose peer crashes while nothing is on its way, and how long after that.
 fn ends(call: Call, options: SdpOptions) -> Option<(Nanos, Result<(), SdpError>)> {
     let cluster = Cluster::new(2, 11, Wait::Poll);
-    let [(near_rt, near), (far_rt, far)]: [(Rt<Sim>, Sdp<Sim>); 2] = [0, 1].map(|node| {
-        let member = &cluster.members[node];
-        (member.rt.clone(), Sdp::start(&member.rt, &member.mesh, options).expect("good options"))
-    });
-    drop(far_rt.clone().spawn(async move {
-        let stream = far.bind(PORT).expect("free").accept().await.expect("one comes");
-        far_rt.sleep(Nanos::from_secs(60)).await;
-        drop(stream);
-    }));
+    let [(near_rt, near), far] = [0, 1].map(|node| sockets(&cluster.members[node], options));
+    accepts_and_rests(far, PORT);
     let end = Rc::new(Cell::new(None));
     let tell = Rc::clone(&end);
     let begun = cluster.fabric.now();
@@ -108,12 +100,9 @@ fn a_reader_of_a_dead_peer_is_told_by_keepalive_and_by_nothing_else() {
 fn a_connection_to_a_dead_peer_is_given_up_in_time_though_its_first_message_cannot_even_be_sent() {
     let cluster = Cluster::narrow(2, 12, Wait::Poll, 2);
     let options = SdpOptions { connect_timeout: None, buffers: 8, ..OPTIONS() };
-    let [near, far] = [0, 1].map(|node| {
-        let member = &cluster.members[node];
-        Sdp::start(&member.rt, &member.mesh, options).expect("good options")
-    });
+    let [(rt, near), (_, far)] = [0, 1].map(|node| sockets(&cluster.members[node], options));
     let listener = far.bind(PORT).expect("free");
-    let (end, rt) = (Rc::new(Cell::new(None)), cluster.members[0].rt.clone());
+    let end = Rc::new(Cell::new(None));
     let tell = Rc::clone(&end);
     drop(cluster.members[0].rt.spawn(async move {
         let stream = near.connect(rank(1), PORT).await.expect("the server listens");

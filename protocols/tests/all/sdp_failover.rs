@@ -1,6 +1,6 @@
 //! The ways in which a stream's connection goes over to another rail, and the ways in which a dead link is found.
 
-use crate::common::{Cluster, Member, ms, rank, us};
+use crate::common::{Cluster, accepts_and_rests, ms, rank, sockets, us};
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use weft_protocols::rt::Rt;
@@ -17,10 +17,6 @@ const OPTIONS: fn() -> SdpOptions =
 
 fn coded(len: usize) -> Vec<u8> {
     (0..len as u32).map(|at| (at.wrapping_mul(0x9e37_79b9) >> 24) as u8).collect()
-}
-
-fn sockets(member: &Member, options: SdpOptions) -> (Rt<Sim>, Sdp<Sim>) {
-    (member.rt.clone(), Sdp::start(&member.rt, &member.mesh, options).expect("good options"))
 }
 
 /// What the second node's reader got, how its stream ended, and the longest time between two reads.
@@ -288,12 +284,8 @@ fn keepalive_tells_a_reader_of_a_peer_that_is_gone_and_nothing_else_does() {
     for keepalive in [None, Some(ms(5))] {
         let cluster = Cluster::railed(2, 2, 10, Wait::Poll);
         let options = SdpOptions { keepalive, give_up: ms(40), ..OPTIONS() };
-        let [(near_rt, near), (far_rt, far)] = [0, 1].map(|node| sockets(&cluster.members[node], options));
-        drop(far_rt.clone().spawn(async move {
-            let stream = far.bind(PORT).expect("free").accept().await.expect("one comes");
-            far_rt.sleep(Nanos::from_secs(60)).await;
-            drop(stream);
-        }));
+        let [(near_rt, near), far] = [0, 1].map(|node| sockets(&cluster.members[node], options));
+        accepts_and_rests(far, PORT);
         let end = Rc::new(Cell::new(None));
         let tell = Rc::clone(&end);
         drop(near_rt.spawn(async move {

@@ -54,8 +54,7 @@ impl Endpoint {
     pub fn is_open(&self) -> bool {
         let half_waits = || match self.half {
             Half::Open => !self.credits.may_send(Purpose::Data),
-            Half::Closing => true,
-            Half::Closed => self.acked < self.sent,
+            Half::Closing | Half::Closed => !self.is_acknowledged(),
         };
         match self.phase {
             Phase::Greeting { sent } => sent,

@@ -2,6 +2,7 @@
 #![allow(dead_code, reason = "every test file uses its own part")]
 
 use weft_protocols::rt::{Rt, RtConfig};
+use weft_protocols::sdp::{Sdp, SdpOptions};
 use weft_protocols::transport::{Mesh, MeshConfig, Rank};
 use weft_sim::choice::Seeded;
 use weft_sim::fault::Fault;
@@ -40,6 +41,20 @@ pub fn us(n: u64) -> Nanos {
 
 pub fn rank(index: usize) -> Rank {
     Rank::from_index(index as u32)
+}
+
+/// The sockets of a node, and its runtime.
+pub fn sockets(member: &Member, options: SdpOptions) -> (Rt<Sim>, Sdp<Sim>) {
+    (member.rt.clone(), Sdp::start(&member.rt, &member.mesh, options).expect("good options"))
+}
+
+/// A server that accepts one connection, and for a minute neither reads nor writes.
+pub fn accepts_and_rests((rt, sdp): (Rt<Sim>, Sdp<Sim>), port: u16) {
+    drop(rt.clone().spawn(async move {
+        let stream = sdp.bind(port).expect("free").accept().await.expect("one comes");
+        rt.sleep(Nanos::from_secs(60)).await;
+        drop(stream);
+    }));
 }
 
 /// Which seeds a test runs: so many, or as many as `WEFT_SEEDS` says, for a long search.
