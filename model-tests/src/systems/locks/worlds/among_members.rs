@@ -10,7 +10,7 @@ use super::modes::{self, Requests};
 use crate::explore::{Coverage, Size, TraceEvent, Violation};
 use crate::harness::{self, Explored, Member, Model, Shape};
 use crate::history::{ClientId, RequestId};
-use crate::oracle::Conduct;
+use crate::oracle::{Conduct, Oracles as _};
 use crate::record::Record;
 use crate::systems::locks::history::{Event, What};
 use crate::systems::locks::oracles::BesideExclusion;
@@ -70,6 +70,18 @@ pub(super) struct State {
     first: u64,
     /// Something was granted in a later one.
     granted_later: Rc<Cell<bool>>,
+}
+
+impl State {
+    /// Whether those who live are a majority of the last view that any of them has. Who has none may yet get one.
+    fn has_majority(&self) -> bool {
+        let is_dead = |node: usize| self.dead.iter().any(|(dead, _)| *dead == node);
+        let living = (0..self.members.len()).filter(|node| !is_dead(*node));
+        let last = living.filter_map(|node| self.members[node].view()).max_by_key(|view| view.id.number);
+        last.is_none_or(|view| {
+            view.members.iter().filter(|member| !is_dead(member.rank.index())).count() >= view.quorum()
+        })
+    }
 }
 
 impl AmongMembers {
@@ -168,8 +180,13 @@ impl Model for AmongMembers {
         Some(DRIFT)
     }
 
-    fn needs(&self, _: &State, _: NodeId, _: &Recorder) -> bool {
-        false
+    /// Without a majority no view follows, and nobody's request ends.
+    fn needs(&self, state: &State, _: NodeId, _: &Recorder) -> bool {
+        !state.has_majority()
+    }
+
+    fn waits(&self, state: &State, _: &[NodeId], recorder: &Recorder) -> bool {
+        state.has_majority() && recorder.oracles(|oracles| oracles.unended() > 0)
     }
 
     fn usual_faults(&self) -> FaultSet {

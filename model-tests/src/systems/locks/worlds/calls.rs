@@ -57,10 +57,8 @@ enum Connections {
     Narrow,
     /// Timers for acknowledgements and probes.
     Timed,
-    /// Adapters without remote atomics.
-    Atomless,
-    /// The same, whose processors execute them one amid another.
-    Overlapping,
+    /// Adapters without remote atomics; and a mistake of the processors that stand in for them.
+    Atomless(Option<Planted>),
 }
 
 /// A scheme, whose nodes know where the locks' words are.
@@ -74,7 +72,7 @@ const NCOSED: Calls = of(Scheme::Ncosed);
 
 /// The worlds.
 pub(super) fn worlds() -> Vec<Entry> {
-    use Connections::{Atomless, Narrow, Overlapping, Timed};
+    use Connections::{Atomless, Narrow, Timed};
     worlds_of! { Calls:
         "srsl-downgrades" SRSL, Held, "d,s,x", "the lock server: who holds alone goes on sharing";
         "srsl-downgrades-late" SRSL, Held, "Dx,s", "the same, while somebody waits to share";
@@ -105,8 +103,9 @@ pub(super) fn worlds() -> Vec<Entry> {
         "ncosed-limit-held" Calls { shared_limit: Some(2), ..NCOSED }, Held, "S,Ss,dt", "the same, with holds that last";
         "ncosed-limit-one" Calls { shared_limit: Some(1), ..NCOSED }, Held, "s,sx", "the same, of one";
         "ncosed-narrow" Calls { mesh: Narrow, ..NCOSED }, Held, "xx,s,x", "N-CoSED: connections with room for one message";
-        "ncosed-atomless" Calls { mesh: Atomless, ..NCOSED }, Held, "x,x", "N-CoSED: adapters without remote atomics; processors stand in";
-        "planted-ncosed-overlapping-atomics" Calls { mesh: Overlapping, warm: false, ..NCOSED }, Violated, "x,x",
+        "ncosed-atomless" Calls { mesh: Atomless(None), ..NCOSED }, Held, "x,x", "N-CoSED: adapters without remote atomics; processors stand in";
+        "planted-ncosed-overlapping-atomics"
+            Calls { mesh: Atomless(Some(Planted::OverlapsAtomics)), warm: false, ..NCOSED }, Violated, "x,x",
             "the same, and a processor begins an atomic before the last one has ended";
         "ncosed-timed" Calls { mesh: Timed, ..NCOSED }, Held, "x,x", "N-CoSED: late acknowledgements, and probes";
     }
@@ -150,9 +149,8 @@ impl SystemModel for Calls {
             Connections::Roomy => return,
             Connections::Narrow => (config.send_depth, config.max_queued) = (4, 1),
             Connections::Timed => {}
-            Connections::Atomless => return config.atomics = false,
-            Connections::Overlapping => {
-                (config.atomics, config.planted) = (false, Some(Planted::OverlapsAtomics));
+            Connections::Atomless(planted) => {
+                (config.atomics, config.planted) = (false, planted);
                 return;
             }
         }
@@ -161,7 +159,7 @@ impl SystemModel for Calls {
 
     fn drift(&self) -> Option<Nanos> {
         match self.mesh {
-            Connections::Roomy | Connections::Atomless | Connections::Overlapping => None,
+            Connections::Roomy | Connections::Atomless(_) => None,
             Connections::Narrow | Connections::Timed => Some(DRIFT),
         }
     }
