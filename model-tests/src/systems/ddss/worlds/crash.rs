@@ -44,7 +44,9 @@ pub(super) fn make(
     {
         return Err(SizeError(format!("calls are {}, not '{letter}'", Publishing::LETTERS)));
     }
-    let dies = size.number("dies")?;
+    // The mistake is one about a client.
+    let usual = matches!(model, Publishing::Unfenced(_)).then_some(1);
+    let dies = size.number("dies")?.or(usual);
     size.within("dies", dies.unwrap_or(0), 0..=requests.nodes() - 1)?;
     Ok(Harness::boxed(Crash { name, model, requests, dies }))
 }
@@ -107,7 +109,10 @@ impl Model for Crash {
     }
 
     fn start(&self, number: usize, members: &[Member], recorder: &RecorderOf<Publishing>) -> State {
-        let death = Death::of(self.dead(number), members);
+        let mut death = Death::of(self.dead(number), members);
+        if let Publishing::Unfenced(_) = self.model {
+            death = death.unfenced();
+        }
         let work = self.model.work();
         let start = |(node, member): (usize, &Member)| {
             let (dead, recorder) = (death.dead() as u32, recorder.clone());

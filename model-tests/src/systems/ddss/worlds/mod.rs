@@ -35,7 +35,7 @@ fn mortal() -> Vec<Entry> {
             }),*]
         };
     }
-    mortal! {
+    let mut all = mortal! {
         "ddss-crash" Model::Write, ",p,g",
             "any node dies at any moment, model write: its segments are gone, and nobody waits for it";
         "ddss-crash-strict" Model::Strict, ",p,g", "the same, model strict";
@@ -48,7 +48,15 @@ fn mortal() -> Vec<Entry> {
         "ddss-crash-null-lock" Model::Null, ",x,x",
             "the same, model null: get and put under the lock, in place, so that no header refuses what comes late";
         "ddss-crash-release" Model::Write, ",p,r", "the same beside a release";
-    }
+    };
+    all.push(Entry {
+        name: "planted-ddss-unfenced",
+        about: "the lock of a dead client goes on before its home has fenced that one, model null",
+        expected: Expected::Violated,
+        keys: MORTAL_KEYS,
+        make: |size| crash::make("planted-ddss-unfenced", Publishing::Unfenced(Model::Null), ",x,x", size),
+    });
+    all
 }
 
 /// The worlds where a node restarts: the first is the home.
@@ -146,6 +154,8 @@ enum Publishing {
     Shipped(Model),
     /// The same where a node dies, with a value that its put may leave half on the way.
     Mortal(Model),
+    /// The same, and views do not wait until the dead is fenced.
+    Unfenced(Model),
     /// The same as shipped, with a value of two packets.
     Long(Model),
     /// The same as shipped, between adapters without remote atomics.
@@ -178,7 +188,9 @@ impl SystemModel for Publishing {
     fn work(&self) -> DdssWork {
         let (model, bytes) = match *self {
             Publishing::Shipped(model) | Publishing::Atomless(model) => (model, Value::SHORTEST),
-            Publishing::Mortal(model) | Publishing::Long(model) => (model, TWO_PACKETS),
+            Publishing::Mortal(model) | Publishing::Unfenced(model) | Publishing::Long(model) => {
+                (model, TWO_PACKETS)
+            }
             Publishing::Judged { serves, model } if serves.may_tear() => (model, TWO_PACKETS),
             Publishing::Judged { model, .. } => (model, Value::SHORTEST),
             Publishing::Read(reading) => (reading.model(), Value::SHORTEST),
