@@ -398,8 +398,9 @@ pub(super) fn arrived<V: Verbs>(shared: &Rc<Shared<V>>, index: usize, peer: &mut
                 let answer = mesh.execute((index, incarnations), what).at(("executes", index, number)).await;
                 let bytes = Carriage::Answer(answer).encode(number);
                 mesh.shared.with_peer(index, |peer| {
-                    // Another incarnation of the peer has asked for nothing, and gives the same numbers.
+                    // Another incarnation of the peer has asked for nothing, and gives the same numbers. One that was expelled hears nothing.
                     if peer.incarnations == incarnations
+                        && !peer.gone
                         && mesh.shared.keep_message(index, peer, CARRIED, &bytes).is_err()
                     {
                         // Without memory for the answer, the peer would wait for ever.
