@@ -97,6 +97,8 @@ pub struct Core {
     acts_in: BTreeMap<Member, Ballot>,
     /// Lineages whose views it gave up, with the number of the last one that it acted in.
     lost: BTreeMap<Ballot, u64>,
+    /// The same of others that have said so.
+    given_up: BTreeMap<(Member, Ballot), u64>,
     /// They have been asked for an answer: until when it must come, and who complained about them.
     pub(super) probes: BTreeMap<Member, (Nanos, Vec<Rank>)>,
     pub(super) watched: BTreeMap<Rank, Watched>,
@@ -123,6 +125,7 @@ impl Core {
             dead: BTreeSet::new(),
             acts_in: BTreeMap::new(),
             lost: BTreeMap::new(),
+            given_up: BTreeMap::new(),
             probes: BTreeMap::new(),
             watched: BTreeMap::new(),
             lease: Lease::default(),
@@ -237,6 +240,10 @@ impl Core {
             return;
         }
         let is_elsewhere = self.note_lineage(from, &message);
+        if let Message::GivenUp { view } = message {
+            let last = self.given_up.entry((from, view.lineage)).or_default();
+            *last = view.number.max(*last);
+        }
         self.meet(from, out);
         self.answered(now, from, out);
         if is_elsewhere && self.phase == Phase::In {
@@ -253,7 +260,11 @@ impl Core {
             }
             Message::Accept { after, ballot, next } => self.on_accept(from, after, ballot, next, out),
             Message::Accepted { after, ballot } => self.on_accepted(now, from, after, ballot, out),
-            Message::Decided { view } => self.learn(now, view, out),
+            Message::Decided { view } => {
+                let id = view.id;
+                self.learn(now, view, out);
+                self.say_if_given_up(from, id, out);
+            }
             Message::Renew { view, id } => self.on_renew(from, view, id, out),
             Message::Renewed { view, id } => self.on_renewed(from, view, id, out),
             Message::Ping { view } => {
@@ -263,6 +274,8 @@ impl Core {
             Message::Pong { view } => self.on_view_of(from, view, out),
             Message::Complaint { about } => self.on_complaint(now, from, about, out),
             Message::Vouch { about } => self.trust(now, about),
+            // It was noted before anything else.
+            Message::GivenUp { .. } => {}
         }
     }
 
@@ -305,6 +318,7 @@ impl Core {
     pub(super) fn bury(&mut self, member: Member) {
         self.dead.insert(member);
         self.acts_in.remove(&member);
+        self.given_up.retain(|(of, _), _| *of != member);
         self.suspected.remove(&member);
         self.probes.remove(&member);
         self.leaving.remove(&member);
@@ -324,6 +338,14 @@ impl Core {
         self.begin(out);
     }
 
+    /// Somebody acts in a view that this member has given up, and would wait for it as for one that has yet to hear of that view.
+    fn say_if_given_up(&mut self, to: Member, view: ViewId, out: &mut Vec<Action>) {
+        if let Some(last) = self.lost.get(&view.lineage).copied().filter(|last| view.number <= *last) {
+            let view = ViewId { number: last, ..view };
+            self.send(to, Message::GivenUp { view }, out);
+        }
+    }
+
     // Views.
 
     /// Whether it has no view, and has accepted one in a cold start that may yet be decided: until it is known that this one
@@ -338,7 +360,13 @@ impl Core {
             Phase::Cold => {
                 let accepted = self.cold.accepted().map(|(_, list)| list.id.lineage);
                 let is_free = !self.is_bound() || accepted == Some(view.id.lineage);
-                view.contains(self.me) && is_free && !self.is_lost(&view)
+                let is_mine = view.contains(self.me) && is_free;
+                if is_mine && !self.may_act(&view) {
+                    // It would give it up as soon as it began it.
+                    let last = self.lost.entry(view.id.lineage).or_default();
+                    *last = view.id.number.max(*last);
+                }
+                is_mine && !self.is_lost(&view)
             }
             Phase::In => view.follows(&self.view),
             Phase::Out => false,
@@ -482,7 +510,10 @@ impl Core {
     pub(super) fn may_act(&self, view: &View) -> bool {
         let elsewhere =
             |member: &Member| self.acts_in.get(member).is_some_and(|lineage| *lineage != view.id.lineage);
-        let acts = |member: &&Member| !self.is_dead(**member) && !elsewhere(member);
+        let given_up = |member: &Member| {
+            self.given_up.get(&(*member, view.id.lineage)).is_some_and(|last| view.id.number <= *last)
+        };
+        let acts = |member: &&Member| !self.is_dead(**member) && !elsewhere(member) && !given_up(member);
         view.members.iter().filter(acts).count() >= view.quorum()
     }
 

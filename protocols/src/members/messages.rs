@@ -85,6 +85,11 @@ pub enum Message {
         /// Whom.
         about: Member,
     },
+    /// I have no part in this view any more, nor in one before it.
+    GivenUp {
+        /// The view.
+        view: ViewId,
+    },
 }
 
 /// A message with the incarnations that it goes between. What is addressed to another one was meant for an earlier boot.
@@ -215,7 +220,7 @@ impl Envelope {
         out.u8(VERSION).u8(self.message.kind()).u8(0).u8(0).u64(self.from).u64(self.to);
         match &self.message {
             Message::Join | Message::Leave => &mut out,
-            Message::Ping { view } | Message::Pong { view } => out.id(*view),
+            Message::Ping { view } | Message::Pong { view } | Message::GivenUp { view } => out.id(*view),
             Message::Prepare { after, ballot } => out.ballot(*ballot).view(after),
             Message::Promise { after, ballot, accepted } => {
                 out.id(*after).ballot(*ballot).u8(accepted.is_some().into());
@@ -266,6 +271,7 @@ impl Envelope {
             11 => Message::Pong { view: read.id()? },
             12 => Message::Complaint { about: read.member()? },
             13 => Message::Vouch { about: read.member()? },
+            14 => Message::GivenUp { view: read.id()? },
             _ => return None,
         };
         (from != 0 && read.0.is_empty()).then_some(Envelope { from, to, message })
@@ -288,6 +294,7 @@ impl Message {
             Message::Pong { .. } => 11,
             Message::Complaint { .. } => 12,
             Message::Vouch { .. } => 13,
+            Message::GivenUp { .. } => 14,
         }
     }
 }
@@ -337,6 +344,7 @@ mod tests {
             id().prop_map(|view| Message::Pong { view }),
             member().prop_map(|about| Message::Complaint { about }),
             member().prop_map(|about| Message::Vouch { about }),
+            id().prop_map(|view| Message::GivenUp { view }),
         ]
     }
 

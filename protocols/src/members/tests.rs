@@ -395,6 +395,29 @@ fn a_view_that_was_given_up_is_not_begun_again_whoever_speaks_of_it() {
     assert!(net.core(1).view().is_none());
 }
 
+/// Found by a swarm of 16 nodes: those who act in a view waited for one that had given it up, and those without a view for those who act in one.
+#[test]
+fn those_who_are_left_of_a_view_are_told_by_one_that_has_given_it_up() {
+    let five = MembersConfig { nodes: 5, ..CONFIG };
+    let mut net = Net::new(five);
+    net.pass(300);
+    let view = net.core(1).view().unwrap().id;
+    net.crash(4);
+    net.crash(5);
+    let elsewhere = ViewId { lineage: Ballot { round: 9, ..view.lineage }, number: 1 };
+    let heard = [(4, 14, Message::Join), (5, 15, Message::Join), (2, 2, Message::Pong { view: elsewhere })];
+    for (n, from, message) in heard {
+        net.tell(3, Event::Message(rank(n), Envelope { from, to: 3, message }));
+    }
+    assert!(net.core(3).view().is_none(), "as far as it knows only two of five act");
+    net.boot(five, 4);
+    net.boot(five, 5);
+    net.settle();
+    net.pass(1_000);
+    assert_eq!(net.members(1), [(1, 1), (2, 2), (3, 3), (4, 6), (5, 7)]);
+    assert!((2..=5).all(|n| net.core(n).view() == net.core(1).view()));
+}
+
 /// It waits for ever otherwise: all whom a view leaves out alive are refused by those who are in it.
 #[test]
 fn one_that_came_back_to_a_lineage_that_it_gave_up_believes_that_it_is_out_of_a_later_view() {

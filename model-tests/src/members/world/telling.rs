@@ -53,6 +53,7 @@ pub(super) fn words(letter: &Letter) -> String {
             Message::Pong { view } => format!("pong in view {}", view.number),
             Message::Complaint { about } => format!("n{} is silent", about.rank.index()),
             Message::Vouch { about } => format!("n{} is there", about.rank.index()),
+            Message::GivenUp { view } => format!("view {} is given up", view.number),
         },
         Letter::Report(view, _, claim) => format!("in view {}: {claim:?}", view.number),
         Letter::Grant(view) => format!("in view {}: granted", view.number),
