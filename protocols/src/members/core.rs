@@ -274,7 +274,10 @@ impl Core {
             Message::Pong { view } => self.on_view_of(from, view, out),
             Message::Complaint { about } => self.on_complaint(now, from, about, out),
             Message::Vouch { about } => self.trust(now, about),
-            // It was noted before anything else.
+            // This view goes on without it. Its next incarnation comes in as any other's.
+            Message::GivenUp { view } if self.is_up_to(view) && self.view.contains(from) => {
+                self.leaving.insert(from);
+            }
             Message::GivenUp { .. } => {}
         }
     }
@@ -293,6 +296,11 @@ impl Core {
             Message::Prepare { after: view, .. } | Message::Decided { view } => view.id,
             // An answer, too: who was told once where a member acts may have forgotten it, since it acted elsewhere itself then.
             Message::Renew { view, .. } | Message::Ping { view } | Message::Pong { view } => *view,
+            Message::Join => {
+                // It acts nowhere now, and will speak of where it acts next.
+                self.acts_in.remove(&from);
+                return false;
+            }
             _ => return false,
         };
         let is_news = id.number > 0 && self.acts_in.insert(from, id.lineage) != Some(id.lineage);
@@ -499,6 +507,12 @@ impl Core {
     /// Whether a view is one that this member has left behind.
     pub(super) fn is_older(&self, view: ViewId) -> bool {
         self.phase == Phase::In && view.lineage == self.view.id.lineage && view.number < self.view.id.number
+    }
+
+    /// Whether the view is that one, or an earlier one of its lineage.
+    fn is_up_to(&self, view: ViewId) -> bool {
+        let own = self.view.id;
+        self.phase == Phase::In && own.lineage == view.lineage && own.number <= view.number
     }
 
     /// Whether an incarnation is known to be no more.

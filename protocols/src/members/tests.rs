@@ -418,6 +418,42 @@ fn those_who_are_left_of_a_view_are_told_by_one_that_has_given_it_up() {
     assert!((2..=5).all(|n| net.core(n).view() == net.core(1).view()));
 }
 
+/// It would be waited for, and have no view: its view goes on without it.
+#[test]
+fn one_that_has_given_up_a_view_that_goes_on_is_left_out_of_the_next_one() {
+    let mut net = standing();
+    let view = net.core(1).view().unwrap().id;
+    let elsewhere = ViewId { lineage: Ballot { round: 9, ..view.lineage }, number: 1 };
+    for n in [1, 2] {
+        let message = Message::Pong { view: elsewhere };
+        net.tell(3, Event::Message(rank(n), Envelope { from: n.into(), to: 3, message }));
+    }
+    assert!(net.core(3).view().is_none(), "as far as it knows nobody else acts");
+    net.settle();
+    net.pass(1_000);
+    assert_eq!([1, 2].map(|n| net.members(n)), [[(1, 1), (2, 2)]; 2].map(Vec::from));
+    // Who leaves it out refuses it.
+    net.tell(3, Event::Expelled(net.core(1).view().unwrap().id));
+    assert!(net.core(3).is_out());
+    net.boot(CONFIG, 3);
+    net.settle();
+    net.pass(1_000);
+    assert_eq!([1, 2, 3].map(|n| net.members(n)), [[(1, 1), (2, 2), (3, 4)]; 3].map(Vec::from));
+}
+
+/// Of those who have begun anew it need not hear in which view they act now.
+#[test]
+fn who_says_that_it_has_no_view_acts_in_none_any_more() {
+    let view = standing().core(1).view().unwrap().id;
+    let elsewhere = ViewId { lineage: Ballot { round: 9, ..view.lineage }, number: 1 };
+    let mut net = standing();
+    let heard = [(2, 2, Message::Pong { view: elsewhere }), (2, 2, Message::Join), (3, 13, Message::Join)];
+    for (n, from, message) in heard {
+        net.tell(1, Event::Message(rank(n), Envelope { from, to: 1, message }));
+    }
+    assert!(net.core(1).view().is_some(), "two of three may act in it");
+}
+
 /// It waits for ever otherwise: all whom a view leaves out alive are refused by those who are in it.
 #[test]
 fn one_that_came_back_to_a_lineage_that_it_gave_up_believes_that_it_is_out_of_a_later_view() {
