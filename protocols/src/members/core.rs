@@ -95,9 +95,7 @@ pub struct Core {
     pub(super) dead: BTreeSet<Member>,
     /// In which lineage incarnations are known to act.
     acts_in: BTreeMap<Member, Ballot>,
-    /// Lineages whose views it gave up, with the number of the last one that it acted in.
-    lost: BTreeMap<Ballot, u64>,
-    /// The same of others that have said so.
+    /// Who gave views of which lineages up, itself and others that have said so, with the number of the last one.
     given_up: BTreeMap<(Member, Ballot), u64>,
     /// They have been asked for an answer: until when it must come, and who complained about them.
     pub(super) probes: BTreeMap<Member, (Nanos, Vec<Rank>)>,
@@ -124,7 +122,6 @@ impl Core {
             suspected: BTreeSet::new(),
             dead: BTreeSet::new(),
             acts_in: BTreeMap::new(),
-            lost: BTreeMap::new(),
             given_up: BTreeMap::new(),
             probes: BTreeMap::new(),
             watched: BTreeMap::new(),
@@ -241,8 +238,7 @@ impl Core {
         }
         let is_elsewhere = self.note_lineage(from, &message);
         if let Message::GivenUp { view } = message {
-            let last = self.given_up.entry((from, view.lineage)).or_default();
-            *last = view.number.max(*last);
+            self.note_given_up(from, view);
         }
         self.meet(from, out);
         self.answered(now, from, out);
@@ -338,7 +334,7 @@ impl Core {
     /// The view cannot decide anything any more. To have no view is sound: nobody of it can renew a lease either.
     fn lose(&mut self, out: &mut Vec<Action>) {
         self.phase = Phase::Cold;
-        self.lost.insert(self.view.id.lineage, self.view.id.number);
+        self.note_given_up(self.me, self.view.id);
         self.view = View::default();
         (self.acceptor, self.proposal, self.turn) = (Acceptor::default(), None, None);
         self.lease.end();
@@ -348,10 +344,20 @@ impl Core {
 
     /// Somebody acts in a view that this member has given up, and would wait for it as for one that has yet to hear of that view.
     fn say_if_given_up(&mut self, to: Member, view: ViewId, out: &mut Vec<Action>) {
-        if let Some(last) = self.lost.get(&view.lineage).copied().filter(|last| view.number <= *last) {
-            let view = ViewId { number: last, ..view };
+        if self.has_given_up(self.me, view) {
+            let view = ViewId { number: self.given_up[&(self.me, view.lineage)], ..view };
             self.send(to, Message::GivenUp { view }, out);
         }
+    }
+
+    fn note_given_up(&mut self, by: Member, view: ViewId) {
+        let last = self.given_up.entry((by, view.lineage)).or_default();
+        *last = view.number.max(*last);
+    }
+
+    /// Whether a member, or this one, has given up a view, or a later one of its lineage.
+    fn has_given_up(&self, member: Member, view: ViewId) -> bool {
+        self.given_up.get(&(member, view.lineage)).is_some_and(|last| view.number <= *last)
     }
 
     // Views.
@@ -371,8 +377,7 @@ impl Core {
                 let is_mine = view.contains(self.me) && is_free;
                 if is_mine && !self.may_act(&view) {
                     // It would give it up as soon as it began it.
-                    let last = self.lost.entry(view.id.lineage).or_default();
-                    *last = view.id.number.max(*last);
+                    self.note_given_up(self.me, view.id);
                 }
                 is_mine && !self.is_lost(&view)
             }
@@ -389,8 +394,7 @@ impl Core {
     /// Whether a view is over for this member: it gave it up, or a later one, or would have to at once. Others may speak of it for a while.
     /// To begin it again would forget what was said in it, and others say nothing twice.
     pub(super) fn is_lost(&self, view: &View) -> bool {
-        let given_up = self.lost.get(&view.id.lineage).is_some_and(|last| view.id.number <= *last);
-        given_up || !self.may_act(view)
+        self.has_given_up(self.me, view.id) || !self.may_act(view)
     }
 
     /// Begins a view.
@@ -453,10 +457,11 @@ impl Core {
     /// others along.) The lineage that it acts in may be one that it gave up and came back to: it was not dead.
     fn is_news(&self, view: ViewId) -> bool {
         let acts_in = self.view.id.lineage;
+        let given_up = self.given_up.get(&(self.me, view.lineage)).copied();
         let past = match self.phase {
             Phase::In if view.lineage == acts_in => self.view.id.number,
-            Phase::In if self.lost.contains_key(&view.lineage) => return false,
-            _ => self.lost.get(&view.lineage).copied().unwrap_or_default(),
+            Phase::In if given_up.is_some() => return false,
+            _ => given_up.unwrap_or_default(),
         };
         view.number > past
     }
@@ -524,10 +529,9 @@ impl Core {
     pub(super) fn may_act(&self, view: &View) -> bool {
         let elsewhere =
             |member: &Member| self.acts_in.get(member).is_some_and(|lineage| *lineage != view.id.lineage);
-        let given_up = |member: &Member| {
-            self.given_up.get(&(*member, view.id.lineage)).is_some_and(|last| view.id.number <= *last)
+        let acts = |member: &&Member| {
+            !self.is_dead(**member) && !elsewhere(member) && !self.has_given_up(**member, view.id)
         };
-        let acts = |member: &&Member| !self.is_dead(**member) && !elsewhere(member) && !given_up(member);
         view.members.iter().filter(acts).count() >= view.quorum()
     }
 

@@ -399,8 +399,7 @@ pub(super) fn arrived<V: Verbs>(shared: &Rc<Shared<V>>, index: usize, peer: &mut
                 let bytes = Carriage::Answer(answer).encode(number);
                 mesh.shared.with_peer(index, |peer| {
                     // Another incarnation of the peer has asked for nothing, and gives the same numbers. One that was expelled hears nothing.
-                    if peer.incarnations == incarnations
-                        && !peer.gone
+                    if peer.still_is(incarnations)
                         && mesh.shared.keep_message(index, peer, CARRIED, &bytes).is_err()
                     {
                         // Without memory for the answer, the peer would wait for ever.

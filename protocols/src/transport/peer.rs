@@ -171,6 +171,11 @@ impl<V: Verbs> Peer<V> {
         !self.gone && !self.is_guest && (self.session.kept() > 0 || waits || self.carried.awaits_answer())
     }
 
+    /// Whether it is there, in the incarnation of that number.
+    pub(super) fn still_is(&self, incarnations: u32) -> bool {
+        !self.gone && self.incarnations == incarnations
+    }
+
     /// The queue pair, if the connection stands and is not known to be broken: what were posted then would
     /// be flushed, and its outcome unknown for nothing.
     pub(super) fn standing(&self) -> Option<&QpHandle<V>> {

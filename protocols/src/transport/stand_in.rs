@@ -209,7 +209,7 @@ impl<V: Verbs> Shared<V> {
 
     /// Whether a peer is still there, in the incarnation of that number.
     fn still_is(&self, index: usize, incarnations: u32) -> bool {
-        self.with_peer(index, |peer| !peer.gone && peer.incarnations == incarnations)
+        self.with_peer(index, |peer| peer.still_is(incarnations))
     }
 }
 
