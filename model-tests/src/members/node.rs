@@ -228,7 +228,7 @@ impl Node {
         };
         self.book.holder = kept;
         self.send(home, Letter::Report(view.id, me, claim));
-        self.early.retain(|letter| letter.view() >= Some(view.id));
+        self.early.retain(|letter| letter.view() == Some(view.id) || letter.is_early(Some(view.id)));
         self.cold = if self.had_none { Some(view.id) } else { self.cold };
         self.had_none = false;
         for letter in std::mem::take(&mut self.early) {
@@ -271,11 +271,7 @@ impl Node {
     fn right(&mut self, letter: Letter) {
         let current = self.core.view().map(|view| view.id);
         if letter.view() != current {
-            // Of a view that is over it says nothing; of one to come it says something then.
-            let is_early = current.is_none_or(|current| {
-                letter.view().is_some_and(|id| id.lineage == current.lineage && id.number > current.number)
-            });
-            if is_early && !self.core.is_out() {
+            if letter.is_early(current) && !self.core.is_out() {
                 self.early.push(letter);
             }
             return;
@@ -334,10 +330,17 @@ impl Node {
 }
 
 impl Letter {
-    fn view(&self) -> Option<ViewId> {
+    pub(super) fn view(&self) -> Option<ViewId> {
         match self {
             Letter::Member(_) => None,
             Letter::Report(id, ..) | Letter::Grant(id) | Letter::Done(id, _) => Some(*id),
         }
+    }
+
+    /// Whether its view may yet begin. Of one that is over it says nothing. One of another lineage may begin once this one is lost.
+    fn is_early(&self, current: Option<ViewId>) -> bool {
+        let is_later =
+            |current: ViewId, id: ViewId| id.lineage != current.lineage || id.number > current.number;
+        self.view().is_some_and(|id| current.is_none_or(|current| is_later(current, id)))
     }
 }

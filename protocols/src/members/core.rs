@@ -91,8 +91,13 @@ pub struct Core {
     pub(super) leaving: BTreeSet<Member>,
     /// They do not answer.
     pub(super) suspected: BTreeSet<Member>,
-    /// They are no more: another incarnation of their node was met, or a view left them out.
+    /// They are no more: another incarnation of their node spoke after them, or a view left them out.
     pub(super) dead: BTreeSet<Member>,
+    /// Whom each node spoke as last.
+    spoke: BTreeMap<Rank, Member>,
+    /// Known from a list alone, while another incarnation of their node speaks: nobody knows which is the later one. Whoever
+    /// of them is suspected, too, counts as dead until it speaks.
+    doubted: BTreeSet<Member>,
     /// In which lineage incarnations are known to act.
     acts_in: BTreeMap<Member, Ballot>,
     /// Who gave views of which lineages up, itself and others that have said so, with the number of the last one.
@@ -121,6 +126,8 @@ impl Core {
             leaving: BTreeSet::new(),
             suspected: BTreeSet::new(),
             dead: BTreeSet::new(),
+            spoke: BTreeMap::new(),
+            doubted: BTreeSet::new(),
             acts_in: BTreeMap::new(),
             given_up: BTreeMap::new(),
             probes: BTreeMap::new(),
@@ -233,14 +240,14 @@ impl Core {
         let Envelope { from: incarnation, to, message } = envelope;
         let from = Member { rank: from, incarnation };
         // What was meant for an earlier boot of this node, or comes from one that is no more, is void.
-        if (to != 0 && to != self.me.incarnation) || self.is_dead(from) || from.rank == self.me.rank {
+        if (to != 0 && to != self.me.incarnation) || self.dead.contains(&from) || from.rank == self.me.rank {
             return;
         }
         let is_elsewhere = self.note_lineage(from, &message);
         if let Message::GivenUp { view } = message {
             self.note_given_up(from, view);
         }
-        self.meet(from, out);
+        self.meet(now, from, out);
         self.answered(now, from, out);
         if is_elsewhere && self.phase == Phase::In {
             // It is told so, once: a view of which too many act elsewhere can decide nothing.
@@ -303,16 +310,34 @@ impl Core {
         is_news && id.lineage != self.view.id.lineage
     }
 
-    /// A node has one incarnation at a time: all others that are known of it are no more.
-    fn meet(&mut self, member: Member, out: &mut Vec<Action>) {
-        let accepted = [&self.cold, &self.acceptor].map(|acceptor| acceptor.accepted());
-        let views = accepted.into_iter().flatten().map(|(_, view)| view).chain([&self.view]);
-        let known =
-            views.filter_map(|view| view.of(member.rank)).chain(self.joiners.get(&member.rank).copied());
-        let older: Vec<Member> = known.filter(|known| *known != member).collect();
-        for older in older {
+    /// A node has one incarnation at a time. Of two that spoke to this member, the one that did so last is the later one. One
+    /// that is known from a list may be later than the one that speaks here, whose last words somebody else's have overtaken:
+    /// so it is asked, and is taken for dead while it does not answer.
+    fn meet(&mut self, now: Nanos, member: Member, out: &mut Vec<Action>) {
+        self.doubted.remove(&member);
+        if let Some(older) = self.spoke.insert(member.rank, member).filter(|older| *older != member) {
             self.bury(older);
         }
+        let others =
+            self.listed(member.rank).filter(|listed| *listed != member && !self.dead.contains(listed));
+        for listed in others.collect::<Vec<_>>() {
+            self.doubted.insert(listed);
+            if !self.probes.contains_key(&listed) && !self.suspected.contains(&listed) {
+                self.send(listed, Message::Ping { view: self.view.id }, out);
+                self.probe(now, listed);
+            }
+        }
+        self.lose_if_it_cannot_act(out);
+    }
+
+    /// The incarnations of a node in the lists that matter here: of its view, and of what it has accepted.
+    fn listed(&self, rank: Rank) -> impl Iterator<Item = Member> {
+        let accepted = [&self.cold, &self.acceptor].map(|acceptor| acceptor.accepted());
+        let views = accepted.into_iter().flatten().map(|(_, view)| view).chain([&self.view]);
+        views.filter_map(move |view| view.of(rank))
+    }
+
+    pub(super) fn lose_if_it_cannot_act(&mut self, out: &mut Vec<Action>) {
         if self.phase == Phase::In && !self.may_act(&self.view) {
             self.lose(out);
         }
@@ -321,6 +346,7 @@ impl Core {
     /// An incarnation is no more.
     pub(super) fn bury(&mut self, member: Member) {
         self.dead.insert(member);
+        self.doubted.remove(&member);
         self.acts_in.remove(&member);
         self.given_up.retain(|(of, _), _| *of != member);
         self.suspected.remove(&member);
@@ -344,7 +370,8 @@ impl Core {
 
     /// Somebody acts in a view that this member has given up, and would wait for it as for one that has yet to hear of that view.
     fn say_if_given_up(&mut self, to: Member, view: ViewId, out: &mut Vec<Action>) {
-        if self.has_given_up(self.me, view) {
+        let is_back = self.phase == Phase::In && self.view.id.lineage == view.lineage;
+        if !is_back && self.has_given_up(self.me, view) {
             let view = ViewId { number: self.given_up[&(self.me, view.lineage)], ..view };
             self.send(to, Message::GivenUp { view }, out);
         }
@@ -520,9 +547,10 @@ impl Core {
         self.phase == Phase::In && own.lineage == view.lineage && own.number <= view.number
     }
 
-    /// Whether an incarnation is known to be no more.
+    /// Whether an incarnation is known to be no more, or taken to be.
     pub(super) fn is_dead(&self, member: Member) -> bool {
-        self.dead.contains(&member) || (member.rank == self.me.rank && member != self.me)
+        let is_silent = self.doubted.contains(&member) && self.suspected.contains(&member);
+        self.dead.contains(&member) || is_silent || (member.rank == self.me.rank && member != self.me)
     }
 
     /// Whether a view can still decide anything, as far as is known.

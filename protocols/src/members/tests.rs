@@ -70,6 +70,11 @@ impl Net {
         }
     }
 
+    /// Node 1 hears an incarnation of another one.
+    fn hears(&mut self, n: u32, from: u64, message: Message) {
+        self.tell(1, Event::Message(rank(n), Envelope { from, to: 1, message }));
+    }
+
     /// Everything arrives, whatever is due is done.
     fn settle(&mut self) {
         loop {
@@ -479,6 +484,48 @@ fn one_that_came_back_to_a_lineage_that_it_gave_up_believes_that_it_is_out_of_a_
     net.tell(1, Event::Message(rank(2), decided));
     assert_eq!(net.core(1).view(), Some(&view));
     assert_eq!([later(0), later(1), later(2)].map(|view| is_out(&net, view)), [false, false, true]);
+}
+
+/// Node 1, without a view, has accepted a list from node 2 which names an incarnation of node 3 that it has not heard of; then it
+/// hears of another one.
+fn of_two_incarnations_one_is_listed_and_one_speaks() -> Net {
+    let mut net = Net::empty(CONFIG);
+    net.boot(CONFIG, 1);
+    let ballot = Ballot { round: 1, by: 2 };
+    let members = [(1, 1), (2, 2), (3, 13)].map(|(n, incarnation)| Member { rank: rank(n), incarnation });
+    let next = View { id: ViewId { lineage: ballot, number: 1 }, members: members.into() };
+    net.hears(2, 2, Message::Accept { after: ViewId::default(), ballot, next });
+    net.mail.clear();
+    net.hears(3, 3, Message::Join);
+    net
+}
+
+/// Found by the world `members-cold-crash`: it was taken for dead, and left out alive.
+#[test]
+fn a_newer_incarnation_that_a_list_names_is_heeded_after_the_last_words_of_the_older_one() {
+    let mut net = of_two_incarnations_one_is_listed_and_one_speaks();
+    let none = ViewId::default();
+    let to_it = |message| (rank(1), rank(3), Envelope { from: 1, to: 13, message });
+    assert!(net.mail.contains(&to_it(Message::Ping { view: none })), "it is asked whether it lives");
+    net.mail.clear();
+    net.hears(3, 13, Message::Ping { view: none });
+    assert_eq!(net.mail, [to_it(Message::Pong { view: none })]);
+    net.mail.clear();
+    net.hears(3, 3, Message::Ping { view: none });
+    assert_eq!(net.mail, [], "the older one is no more");
+}
+
+/// It may have died before it spoke to this member, which would be bound to that list for ever.
+#[test]
+fn an_incarnation_that_a_list_names_is_taken_for_dead_while_another_one_speaks_and_it_is_silent() {
+    let mut net = of_two_incarnations_one_is_listed_and_one_speaks();
+    net.hears(2, 12, Message::Join);
+    net.pass(49);
+    assert!(net.core(1).is_bound(), "two of three may be left of that list");
+    net.pass(1);
+    assert!(!net.core(1).is_bound());
+    net.hears(3, 13, Message::Join);
+    assert!(net.core(1).is_bound(), "it was slow");
 }
 
 #[test]

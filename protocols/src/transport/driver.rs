@@ -167,6 +167,8 @@ impl<V: Verbs> Driver<V> {
             return;
         };
         peer.heard += 1;
+        // The end that has it come back may be one that only receives.
+        shared.hold_off(index, peer);
         let frame_len = done.len.min(len) as usize;
         let mut small = [0; SMALL_FRAME];
         let mut large = Vec::new();

@@ -54,7 +54,7 @@ impl<V: Verbs> Shared<V> {
         if self.config.rails() == 1 || peer.holds_off || self.config.hold_off == Nanos::MAX {
             return;
         }
-        if peer.link.better_rail().is_some() {
+        if peer.link.returns_to().is_some() {
             peer.holds_off = true;
             self.unheld.borrow_mut().push(index);
             self.wake_driver();
@@ -73,7 +73,7 @@ impl<V: Verbs> Driver<V> {
                 over.at(("hold-off", index)).await;
                 let better = shared.with_peer(index, |peer| {
                     peer.holds_off = false;
-                    peer.link.better_rail()
+                    peer.link.returns_to()
                 });
                 if let Some(rail) = better {
                     shared.wants_trial(index, rail, None);
@@ -115,7 +115,7 @@ impl<V: Verbs> Driver<V> {
     /// Asks a peer over a rail, to see whether that works.
     fn try_rail(&mut self, Wanted { index, rail, asker }: Wanted) {
         let shared = Rc::clone(&self.shared);
-        let (better, epoch) = shared.with_peer(index, |peer| (peer.link.better_rail(), peer.epoch));
+        let (better, epoch) = shared.with_peer(index, |peer| (peer.link.returns_to(), peer.epoch));
         let own = |trial: &Trial<V>| trial.index == index && trial.asker.is_none();
         if asker.is_none() && (better != Some(rail) || self.trials.values().any(own)) {
             return;

@@ -151,6 +151,8 @@ pub(super) struct Link {
     failures: u32,
     pauses: u32,
     rails: RailChoice,
+    /// The connection that stands was asked for by this end.
+    asked: bool,
     /// This end never asks: the peer is a guest, which asks by itself.
     answers_only: bool,
     /// The connection moves to another rail: so many attempts are made for that, whether something waits for it or not.
@@ -182,6 +184,7 @@ impl Link {
             failures: 0,
             pauses: 0,
             rails: RailChoice::new(rails, down),
+            asked: false,
             answers_only: false,
             moving: 0,
             standby: None,
@@ -207,6 +210,12 @@ impl Link {
     pub(super) fn better_rail(&self) -> Option<u8> {
         let State::Up(id) = self.state else { return None };
         self.rails.best().filter(|best| self.rails.is_better(*best, id.map_or(0, |id| id.rail)))
+    }
+
+    /// The rail to which this end has the connection come back by itself. The end that asked for the connection does so, and the
+    /// other one leaves it where it is: two that differ about which rail is the best would move it to and fro for ever.
+    pub(super) fn returns_to(&self) -> Option<u8> {
+        self.better_rail().filter(|_| self.asked)
     }
 
     /// The rail that is tried first when the connection that stands breaks, if it is another one whose port is not known to have no
@@ -265,12 +274,16 @@ impl Link {
             Event::Request(id, hello) => self.requested(id, hello, actions),
             Event::Accepted(id, hello) if self.state == State::Asking(id) => match self.bar(hello.session) {
                 Some(_) => self.broken(true, actions),
-                None => self.stands(Some(id), hello, actions),
+                None => {
+                    self.asked = true;
+                    self.stands(Some(id), hello, actions);
+                }
             },
             Event::Established(id) => {
                 if let State::Accepting(own, hello) = self.state
                     && own == id
                 {
+                    self.asked = false;
                     self.stands(Some(id), hello, actions);
                 }
             }

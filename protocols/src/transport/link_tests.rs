@@ -284,13 +284,26 @@ fn a_connection_goes_back_to_a_better_rail_and_to_no_worse_one() {
     actions(&mut link, Event::Begun(on(1, 1)));
     actions(&mut link, Event::Resolved(on(1, 1)));
     actions(&mut link, Event::Accepted(on(1, 1), hello_of(2, 2)));
-    assert_eq!(link.better_rail(), Some(0));
+    assert_eq!(link.returns_to(), Some(0));
     actions(&mut link, Event::RailDown(0));
-    assert_eq!(link.better_rail(), None, "its port has no link");
+    assert_eq!(link.returns_to(), None, "its port has no link");
     actions(&mut link, Event::RailUp(0));
     let done = actions(&mut link, Event::FailBack(0));
     assert_eq!(done, [Action::Fence, Action::Disconnect(on(1, 1))]);
     assert_eq!(actions(&mut link, Event::Drained), [Action::Resolve(0)]);
+}
+
+#[test]
+fn of_two_ends_that_differ_about_the_best_rail_the_one_that_asked_has_its_way() {
+    let mut link = met_on_rails();
+    actions(&mut link, Event::Broken);
+    actions(&mut link, Event::Request(on(1, 1), hello_of(2, 2)));
+    actions(&mut link, Event::Drained);
+    actions(&mut link, Event::Established(on(1, 1)));
+    assert!(link.is_up());
+    assert_eq!((link.better_rail(), link.returns_to()), (Some(0), None), "the peer wants it there");
+    let done = actions(&mut link, Event::FailBack(0));
+    assert_eq!(done, [Action::Fence, Action::Disconnect(on(1, 1))], "as a user of this end asks for it");
 }
 
 #[test]

@@ -37,7 +37,9 @@ impl<V: Verbs> Mesh<V> {
         self.shared.resumed.changed()
     }
 
-    /// From now on this rail is the best one for the connection to a peer: it comes back there from any other.
+    /// From now on this rail is the best one for the connection to a peer: it comes back there from any other. Where the two ends
+    /// differ about it, the one that asked for the connection as it stands has its way: a user tells both, or moves it
+    /// ([`move_to`](Mesh::move_to)).
     pub fn prefer(&self, peer: Rank, rail: u8) {
         if let Some(index) = self.peer(peer).filter(|_| rail < self.rails()) {
             self.shared.event(index, 0, Event::Prefer(rail));

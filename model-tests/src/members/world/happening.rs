@@ -160,6 +160,7 @@ impl World {
             let known = self.met.insert((to, from), boot);
             if known.is_some_and(|known| known != boot) {
                 self.at(to, |node| node.reset(Rank::from_index(from)));
+                self.met(to, from, boot);
             }
         }
         self.at(to, |node| node.take(Rank::from_index(from), letter));
@@ -199,6 +200,7 @@ impl World {
             }
         }
         self.met.retain(|(of, _), _| *of != node);
+        self.kept.retain(|(of, _), _| *of != node);
         self.band(node);
     }
 }

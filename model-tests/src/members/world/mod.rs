@@ -50,6 +50,8 @@ pub(super) struct World {
     /// Which incarnation of the other a node has met.
     met: BTreeMap<(u32, u32), u64>,
     ways: BTreeMap<(u32, u32), VecDeque<(u64, Letter)>>,
+    /// Of a view, for a member that the sender has not met yet: its node's session is an earlier boot's still, and ends.
+    kept: BTreeMap<(u32, u32), Vec<(Member, Letter)>>,
     crashes: u32,
     restarts: u32,
     cuts: u32,
@@ -78,6 +80,7 @@ impl World {
             boots: vec![0; nodes],
             met: BTreeMap::new(),
             ways: BTreeMap::new(),
+            kept: BTreeMap::new(),
             crashes: rules.crashes,
             restarts: rules.restarts,
             cuts: rules.cuts,
@@ -131,18 +134,37 @@ impl World {
     fn after(&mut self, node: u32) {
         let Some(up) = &mut self.nodes[node as usize] else { return };
         let (sent, began) = (std::mem::take(&mut up.out), std::mem::take(&mut up.began));
-        for (to, letter) in sent {
-            self.send(node, to.index() as u32, letter);
-        }
         for view in began {
             self.began(node, view);
+        }
+        for (to, letter) in sent {
+            self.send(node, to.index() as u32, letter);
         }
         self.judge();
         self.band(node);
     }
 
-    /// A message to a boot that is no more is lost: its session is.
+    /// Who speaks to a member in a view waits until it has met that one: nobody says twice what is said there.
     fn send(&mut self, from: u32, to: u32, letter: Letter) {
+        let met = self.met.get(&(from, to)).copied();
+        let member = letter.view().and_then(|id| self.views.get(&id)?.of(Rank::from_index(to)));
+        match member.filter(|member| met.is_some_and(|met| met != member.incarnation)) {
+            Some(member) => self.kept.entry((from, to)).or_default().push((member, letter)),
+            None => self.give(from, to, letter),
+        }
+    }
+
+    /// A node has met another boot of a node.
+    fn met(&mut self, node: u32, other: u32, boot: u64) {
+        for (member, letter) in self.kept.remove(&(node, other)).unwrap_or_default() {
+            if member.incarnation == boot {
+                self.give(node, other, letter);
+            }
+        }
+    }
+
+    /// A message to a boot that is no more is lost: its session is.
+    fn give(&mut self, from: u32, to: u32, letter: Letter) {
         let up = self.nodes[to as usize].as_ref().map(|node| node.me().incarnation);
         let met = self.met.get(&(from, to)).copied();
         let arrives = up.is_some() && (met.is_none() || met == up);
@@ -196,7 +218,8 @@ impl Hash for World {
     /// What the future depends on. How messages are numbered is for diagrams.
     fn hash<H: Hasher>(&self, to: &mut H) {
         (self.drifts, self.ahead, self.clock, self.ticks, &self.nodes, &self.boots).hash(to);
-        (&self.met, self.crashes, self.restarts, self.cuts, self.early, &self.cut, &self.views).hash(to);
+        (&self.met, &self.kept, self.crashes, self.restarts, self.cuts, self.early, &self.cut, &self.views)
+            .hash(to);
         for (way, letters) in self.ways.iter().filter(|(_, letters)| !letters.is_empty()) {
             (way, letters.len()).hash(to);
             letters.iter().for_each(|(_, letter)| letter.hash(to));
