@@ -18,6 +18,8 @@ Examples:
     weft check messages --set nodes=3
   A bug that was planted: found, made short, and saved
     weft check toy-mcs-links-first
+  Everything that is listed, a second each
+    weft check --all --max-seconds 1
   A world with up to one fault of any kind at any point, for at most ten minutes
     weft check toy-blind-resend --faults 1 --max-seconds 600
 
@@ -77,11 +79,15 @@ pub struct Leaves {
 #[derive(Debug, Args)]
 pub struct CheckArgs {
     /// The world (see --list)
-    #[arg(required_unless_present = "list")]
+    #[arg(required_unless_present_any = ["list", "all"])]
     pub world: Option<String>,
     /// List the worlds, and what must come of each
     #[arg(long, exclusive = false, conflicts_with = "world")]
     pub list: bool,
+    /// Check every world of the list in its usual size, ten seconds each unless --max-seconds says otherwise, and tell which of
+    /// them did not come out as they must
+    #[arg(long, conflicts_with_all = ["world", "list", "set", "kinds", "oracle", "save"])]
+    pub all: bool,
     #[command(flatten)]
     pub sizes: Sizes,
     /// The most faults in one execution
@@ -104,7 +110,7 @@ pub struct CheckArgs {
     /// How many workers explore initial configurations at a time [default: as many as there are processors]
     #[arg(long, value_name = "J")]
     pub jobs: Option<NonZeroUsize>,
-    /// End after so many seconds
+    /// End after so many seconds (with --all: the check of each world)
     #[arg(long, value_name = "T", value_parser = seconds)]
     pub max_seconds: Option<Duration>,
     /// The most events in one execution; one that goes on is cut off, and the check is not complete

@@ -1,7 +1,7 @@
 //! `weft check`: every order that matters, or as many as a limit allows.
 
 use super::args::CheckArgs;
-use super::{all, build, files, find};
+use super::{all, build, every, files, find};
 use crate::exit::{Exit, Failure};
 use crate::progress::Progress;
 use crate::seeds::jobs;
@@ -18,7 +18,9 @@ use weft_check::systems::{self, Registered};
 
 /// Explores, reports, saves what failed.
 pub fn run(args: &CheckArgs) -> Result<Exit, Failure> {
-    let Some(world) = &args.world else { return list(args.leaves.json) };
+    let Some(world) = &args.world else {
+        return if args.all { every::run(args) } else { list(args.leaves.json) };
+    };
     let entry = find(world)?;
     let mut model = build(&entry, &args.sizes.size())?;
     interrupt::install();
@@ -40,7 +42,8 @@ pub fn run(args: &CheckArgs) -> Result<Exit, Failure> {
     })
 }
 
-fn options(args: &CheckArgs, model: &dyn AnyModel) -> Result<Options, Failure> {
+/// How to explore a world.
+pub fn options(args: &CheckArgs, model: &dyn AnyModel) -> Result<Options, Failure> {
     Ok(Options {
         reduction: args.reduction,
         faults: args.faults,
@@ -88,7 +91,7 @@ fn explore(args: &CheckArgs, options: &Options, entry: &Entry, size: &Size) -> R
 }
 
 /// Makes a failure small and saves it; the report then has the small one.
-fn save(
+pub fn save(
     args: &CheckArgs,
     options: &Options,
     entry: &Entry,
@@ -113,11 +116,11 @@ fn save(
 
 /// A report with what was expected and where the failure went.
 #[derive(Serialize)]
-struct Checked<'a> {
+pub struct Checked<'a> {
     #[serde(flatten)]
-    report: &'a Report,
-    expected: Expected,
-    file: Option<PathBuf>,
+    pub report: &'a Report,
+    pub expected: Expected,
+    pub file: Option<PathBuf>,
 }
 
 impl Checked<'_> {

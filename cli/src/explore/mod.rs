@@ -2,6 +2,7 @@
 
 pub mod args;
 pub mod check;
+mod every;
 pub mod files;
 pub mod fuzz;
 pub mod replay;

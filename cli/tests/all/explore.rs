@@ -30,6 +30,18 @@ fn the_list_names_every_world_once() {
 }
 
 #[test]
+fn every_world_is_checked_by_one_command_and_comes_out_as_the_list_says_as_far_as_it_comes() {
+    let output = run(&["check", "--all", "--max-seconds", "0.02", "--quiet", "--json"]);
+    assert_eq!(output.status.code(), Some(3), "some take longer than that: {}", err(&output));
+    let report = json(&output);
+    let checked = report["worlds"].as_array().expect("a list").iter();
+    let names = checked.map(|world| (world["world"].clone(), world["expected"].clone()));
+    let listed = worlds().into_iter().map(|(name, must)| (Value::from(name), Value::from(must)));
+    assert!(names.eq(listed), "those that are listed, in that order");
+    refused(&["check", "srsl", "--all"], &["cannot be used with"]);
+}
+
+#[test]
 fn a_check_that_holds_says_what_was_covered() {
     for reduction in ["none", "sleep", "dpor", "cache"] {
         let output = run(&["check", "toy-sound-lock", "--reduction", reduction, "--json"]);

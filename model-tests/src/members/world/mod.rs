@@ -156,10 +156,14 @@ impl World {
 
     /// A node has met another boot of a node.
     fn met(&mut self, node: u32, other: u32, boot: u64) {
-        for (member, letter) in self.kept.remove(&(node, other)).unwrap_or_default() {
-            if member.incarnation == boot {
-                self.give(node, other, letter);
-            }
+        let kept = self.kept.remove(&(node, other)).unwrap_or_default();
+        let (now, later): (Vec<_>, Vec<_>) =
+            kept.into_iter().partition(|(member, _)| member.incarnation == boot);
+        if !later.is_empty() {
+            self.kept.insert((node, other), later);
+        }
+        for (_, letter) in now {
+            self.give(node, other, letter);
         }
     }
 

@@ -1,0 +1,190 @@
+//! `weft check --all`: every world of the list, so many seconds each.
+
+use super::args::CheckArgs;
+use super::check::{Checked, again, options, save};
+use super::{all, build};
+use crate::exit::{Exit, Failure};
+use crate::progress::Progress;
+use crate::seeds::{each, jobs};
+use crate::table::{Table, count, wrap};
+use crate::{interrupt, output};
+use serde::Serialize;
+use std::fmt::Write;
+use std::ops::ControlFlow;
+use std::time::Duration;
+use weft_check::explore::{Entry, Expected, Options, Report, Size};
+
+/// For so long a world is explored if nobody says otherwise.
+const USUAL: Duration = Duration::from_secs(10);
+
+/// Explores them, several at a time, each by one worker.
+pub fn run(args: &CheckArgs) -> Result<Exit, Failure> {
+    let worlds = all();
+    interrupt::install();
+    let mut progress = Progress::begin(args.leaves.quiet);
+    let mut came: Vec<(usize, World)> = Vec::new();
+    let mut failed = None;
+    let one = |at: u64| {
+        let (at, entry) = (at as usize, worlds[at as usize]);
+        explore(args, entry).map(|report| (at, World { entry, report }))
+    };
+    each(
+        0..worlds.len() as u64,
+        jobs(args.jobs),
+        interrupt::requested,
+        || Ok(one),
+        |result| {
+            match result {
+                Some(Ok(world)) => came.push(world),
+                Some(Err(failure)) => drop(failed.get_or_insert(failure)),
+                None => {}
+            }
+            let words = || format!("{} of {} worlds", came.len(), worlds.len());
+            progress.at(came.len() as f64 / worlds.len() as f64, words);
+        },
+    );
+    progress.end();
+    if let Some(failure) = failed {
+        return Err(failure);
+    }
+    came.sort_by_key(|(at, _)| *at);
+    let came: Vec<World> = came.into_iter().map(|(_, world)| world).collect();
+    tell(args, came, worlds.len())
+}
+
+fn explore(args: &CheckArgs, entry: Entry) -> Result<Report, Failure> {
+    let mut model = build(&entry, &Size::default())?;
+    let options = of(args, &entry)?;
+    let mut watch = |_: &weft_check::explore::Progress| match interrupt::requested() {
+        true => ControlFlow::Break(()),
+        false => ControlFlow::Continue(()),
+    };
+    model.explore(&options, &mut watch).map_err(|error| Failure::unfinished(error).at(entry.name))
+}
+
+/// What is explored of a world: as many faults as are asked for where it has any, and the one that it takes to break it.
+fn of(args: &CheckArgs, entry: &Entry) -> Result<Options, Failure> {
+    let model = build(entry, &Size::default())?;
+    let options = options(args, model.as_ref())?;
+    let faults = match entry.expected {
+        _ if model.faults().is_empty() => 0,
+        Expected::ViolatedUnderFaults => options.faults.max(1),
+        Expected::Held | Expected::Violated => options.faults,
+    };
+    Ok(Options {
+        faults,
+        max_time: args.max_seconds.or(Some(USUAL)),
+        max_cache: options.max_cache / jobs(args.jobs).get() as u64,
+        ..options
+    })
+}
+
+/// A world and what came of it.
+struct World {
+    entry: Entry,
+    report: Report,
+}
+
+/// Whether a world came out as it must.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Verdict {
+    Right,
+    /// As far as it was explored.
+    Open,
+    Wrong,
+}
+
+impl World {
+    fn verdict(&self) -> Verdict {
+        match (self.entry.expected == Expected::Held, self.report.held(), self.report.exhaustive) {
+            (true, true, true) | (false, false, _) => Verdict::Right,
+            (_, true, false) => Verdict::Open,
+            (true, false, _) | (false, true, true) => Verdict::Wrong,
+        }
+    }
+
+    fn words(&self) -> &'static str {
+        match (self.entry.expected == Expected::Held, self.verdict()) {
+            (true, Verdict::Right) => "held",
+            (true, Verdict::Open) => "held so far",
+            (true, Verdict::Wrong) => "VIOLATED",
+            (false, Verdict::Right) => "found",
+            (false, Verdict::Open) => "not found yet",
+            (false, Verdict::Wrong) => "NOT FOUND",
+        }
+    }
+}
+
+fn tell(args: &CheckArgs, mut came: Vec<World>, all: usize) -> Result<Exit, Failure> {
+    let mut files = Vec::new();
+    for world in &mut came {
+        let is_wrong = world.verdict() == Verdict::Wrong;
+        files.push(if is_wrong { keep(args, world)? } else { None });
+    }
+    let verdicts: Vec<Verdict> = came.iter().map(World::verdict).collect();
+    let checked = came.iter().zip(files).map(|(World { entry, report }, file)| Checked {
+        report,
+        expected: entry.expected,
+        file,
+    });
+    let checked: Vec<Checked<'_>> = checked.collect();
+    match args.leaves.json {
+        true => {
+            #[derive(Serialize)]
+            struct Every<'a> {
+                worlds: &'a [Checked<'a>],
+            }
+            output::json(&Every { worlds: &checked })?;
+        }
+        false => output::text(&text(&came, &checked, all))?,
+    }
+    Ok(match verdicts {
+        any if any.contains(&Verdict::Wrong) => Exit::Violated,
+        any if any.contains(&Verdict::Open) || any.len() < all => Exit::Unfinished,
+        _ => Exit::Held,
+    })
+}
+
+/// Saves what broke a world that must hold.
+fn keep(args: &CheckArgs, world: &mut World) -> Result<Option<std::path::PathBuf>, Failure> {
+    let mut model = build(&world.entry, &Size::default())?;
+    let options = of(args, &world.entry)?;
+    save(args, &options, &world.entry, model.as_mut(), &mut world.report)
+        .map_err(|failure| failure.after(Exit::Violated))
+}
+
+fn text(came: &[World], checked: &[Checked<'_>], all: usize) -> String {
+    let of = |verdict| came.iter().filter(|world| world.verdict() == verdict).count();
+    let (wrong, open) = (of(Verdict::Wrong), of(Verdict::Open));
+    let mut text = String::new();
+    let right = of(Verdict::Right);
+    let _ = match (wrong, right == all) {
+        (0, true) => writeln!(text, "HELD: all {all} worlds came out as they must"),
+        (0, false) => writeln!(text, "HELD SO FAR: {right} of {all} worlds came out as they must"),
+        _ => writeln!(text, "VIOLATED: {wrong} of {all} worlds did not come out as they must"),
+    };
+    if open > 0 {
+        let _ = writeln!(text, "  {open} were not explored to the end; in what was, nothing was wrong");
+    }
+    if came.len() < all {
+        let _ = writeln!(text, "  {} were not begun: it was interrupted", all - came.len());
+    }
+    let violated = |(world, _): &(&World, &Checked<'_>)| world.verdict() == Verdict::Wrong;
+    for (world, checked) in came.iter().zip(checked).filter(violated) {
+        let what = checked.report.counterexample.as_ref().map(|found| found.violation.to_string());
+        let what = what.unwrap_or_else(|| "it must fail, and every execution of it holds".to_string());
+        wrap(&format!("{}: {what}", world.entry.name), 2, &mut text);
+        text.extend(checked.file.as_deref().map(again));
+    }
+    let heads = ["world", "came out", "faults", "executions", "states", "seconds"];
+    let mut table = Table::new("Worlds", 2, &heads);
+    for world in came {
+        let report = &world.report;
+        let [executions, states] = [report.executions, report.states].map(count);
+        let seconds = format!("{:.2}", report.seconds);
+        let words = world.words().to_string();
+        table.row([world.entry.name.into(), words, report.faults.to_string(), executions, states, seconds]);
+    }
+    table.print(&mut text);
+    text
+}
