@@ -274,24 +274,20 @@ impl Link {
             Event::Request(id, hello) => self.requested(id, hello, actions),
             Event::Accepted(id, hello) if self.state == State::Asking(id) => match self.bar(hello.session) {
                 Some(_) => self.broken(true, actions),
-                None => {
-                    self.asked = true;
-                    self.stands(Some(id), hello, actions);
-                }
+                None => self.stands(Some(id), true, hello, actions),
             },
             Event::Established(id) => {
                 if let State::Accepting(own, hello) = self.state
                     && own == id
                 {
-                    self.asked = false;
-                    self.stands(Some(id), hello, actions);
+                    self.stands(Some(id), false, hello, actions);
                 }
             }
             Event::Adopted(hello) if self.takes_adoption() => {
                 if let State::Resolving(own) = self.state {
                     actions.extend(own.map(Action::Disconnect));
                 }
-                self.stands(None, hello, actions);
+                self.stands(None, self.me < self.peer, hello, actions);
             }
             Event::Rejected(id, refusal) if self.state == State::Asking(id) => {
                 self.refused(refusal, actions);
@@ -429,8 +425,9 @@ impl Link {
         actions.push(Action::Accept(id, hello));
     }
 
-    /// Both ends know that the connection stands.
-    fn stands(&mut self, id: Option<ConnId>, hello: Hello, actions: &mut Vec<Action>) {
+    /// Both ends know that the connection stands, and which of them asked for it. (Of one that was adopted, the lower rank did.)
+    fn stands(&mut self, id: Option<ConnId>, asked: bool, hello: Hello, actions: &mut Vec<Action>) {
+        self.asked = asked;
         self.meet(hello.session, actions);
         self.floor = hello.generation.max(self.proposed);
         self.up(id, hello, actions);

@@ -307,6 +307,18 @@ fn of_two_ends_that_differ_about_the_best_rail_the_one_that_asked_has_its_way() 
 }
 
 #[test]
+fn a_connection_that_was_adopted_goes_to_the_best_rail_as_any_other() {
+    let ends = [(0, 1), (1, 0)].map(|(me, peer)| {
+        let mut link =
+            Link::new(Rank::from_index(me), Rank::from_index(peer), 1 + me as u64, 2, Down::default());
+        actions(&mut link, Event::Prefer(1));
+        actions(&mut link, Event::Adopted(hello_of(1 + peer as u64, 1)));
+        link.returns_to()
+    });
+    assert_eq!(ends, [Some(1), None], "one of its ends has it go");
+}
+
+#[test]
 fn an_older_request_does_not_replace_the_one_that_is_being_accepted() {
     let mut link = met(2, 1);
     actions(&mut link, Event::Broken);
