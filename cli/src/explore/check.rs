@@ -24,7 +24,7 @@ pub fn run(args: &CheckArgs) -> Result<Exit, Failure> {
     let entry = find(world)?;
     let mut model = build(&entry, &args.sizes.size())?;
     interrupt::install();
-    let options = options(args, model.as_ref())?;
+    let options = options(args, args.faults, model.as_ref())?;
     let mut report = explore(args, &options, &entry, &model.size())?;
     // What cannot be made short or saved is told after the verdict, which stands.
     let saved = save(args, &options, &entry, model.as_mut(), &mut report);
@@ -42,12 +42,12 @@ pub fn run(args: &CheckArgs) -> Result<Exit, Failure> {
     })
 }
 
-/// How to explore a world.
-pub fn options(args: &CheckArgs, model: &dyn AnyModel) -> Result<Options, Failure> {
+/// How to explore a world, with up to so many faults.
+pub fn options(args: &CheckArgs, faults: u32, model: &dyn AnyModel) -> Result<Options, Failure> {
     Ok(Options {
         reduction: args.reduction,
-        faults: args.faults,
-        kinds: args.kinds.of(model, args.faults)?,
+        faults,
+        kinds: args.kinds.of(model, faults)?,
         oracle: oracle(args, model)?,
         livelock: args.livelock,
         max_depth: args.max_depth,
@@ -102,7 +102,7 @@ pub fn save(
     let case = Case { size: model.size(), run: found.clone() };
     let how = Found {
         by: args.reduction.to_string(),
-        faults: args.faults,
+        faults: options.faults,
         oracle: args.oracle.clone(),
         seed: None,
         params: None,

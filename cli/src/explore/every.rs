@@ -11,8 +11,9 @@ use crate::{interrupt, output};
 use serde::Serialize;
 use std::fmt::Write;
 use std::ops::ControlFlow;
+use std::path::PathBuf;
 use std::time::Duration;
-use weft_check::explore::{Entry, Expected, Options, Report, Size};
+use weft_check::explore::{AnyModel, Entry, Expected, Options, Report, Size};
 
 /// For so long a world is explored if nobody says otherwise.
 const USUAL: Duration = Duration::from_secs(10);
@@ -54,7 +55,7 @@ pub fn run(args: &CheckArgs) -> Result<Exit, Failure> {
 
 fn explore(args: &CheckArgs, entry: Entry) -> Result<Report, Failure> {
     let mut model = build(&entry, &Size::default())?;
-    let options = of(args, &entry)?;
+    let options = of(args, &entry, model.as_ref())?;
     let mut watch = |_: &weft_check::explore::Progress| match interrupt::requested() {
         true => ControlFlow::Break(()),
         false => ControlFlow::Continue(()),
@@ -63,16 +64,14 @@ fn explore(args: &CheckArgs, entry: Entry) -> Result<Report, Failure> {
 }
 
 /// What is explored of a world: as many faults as are asked for where it has any, and the one that it takes to break it.
-fn of(args: &CheckArgs, entry: &Entry) -> Result<Options, Failure> {
-    let model = build(entry, &Size::default())?;
-    let options = options(args, model.as_ref())?;
+fn of(args: &CheckArgs, entry: &Entry, model: &dyn AnyModel) -> Result<Options, Failure> {
     let faults = match entry.expected {
         _ if model.faults().is_empty() => 0,
-        Expected::ViolatedUnderFaults => options.faults.max(1),
-        Expected::Held | Expected::Violated => options.faults,
+        Expected::ViolatedUnderFaults => args.faults.max(1),
+        Expected::Held | Expected::Violated => args.faults,
     };
+    let options = options(args, faults, model)?;
     Ok(Options {
-        faults,
         max_time: args.max_seconds.or(Some(USUAL)),
         max_cache: options.max_cache / jobs(args.jobs).get() as u64,
         ..options
@@ -146,9 +145,9 @@ fn tell(args: &CheckArgs, mut came: Vec<World>, all: usize) -> Result<Exit, Fail
 }
 
 /// Saves what broke a world that must hold.
-fn keep(args: &CheckArgs, world: &mut World) -> Result<Option<std::path::PathBuf>, Failure> {
+fn keep(args: &CheckArgs, world: &mut World) -> Result<Option<PathBuf>, Failure> {
     let mut model = build(&world.entry, &Size::default())?;
-    let options = of(args, &world.entry)?;
+    let options = of(args, &world.entry, model.as_ref())?;
     save(args, &options, &world.entry, model.as_mut(), &mut world.report)
         .map_err(|failure| failure.after(Exit::Violated))
 }

