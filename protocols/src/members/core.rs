@@ -1,7 +1,7 @@
 //! One member: a state machine without I/O. Events and the time in, messages and views out.
 //!
 //! This file has what happens to it and what it knows; `agree` has how the next view is decided, `detect` who is
-//! suspected.
+//! suspected, `incarnations` who is no more.
 
 use super::config::MembersConfig;
 use super::lease::Lease;
@@ -94,14 +94,14 @@ pub struct Core {
     /// They are no more: another incarnation of their node spoke after them, or a view left them out.
     pub(super) dead: BTreeSet<Member>,
     /// Whom each node spoke as last.
-    spoke: BTreeMap<Rank, Member>,
+    pub(super) spoke: BTreeMap<Rank, Member>,
     /// Known from a list alone, while another incarnation of their node speaks: nobody knows which is the later one. Whoever
     /// of them is suspected, too, counts as dead until it speaks.
-    doubted: BTreeSet<Member>,
+    pub(super) doubted: BTreeSet<Member>,
     /// In which lineage incarnations are known to act.
-    acts_in: BTreeMap<Member, Ballot>,
+    pub(super) acts_in: BTreeMap<Member, Ballot>,
     /// Who gave views of which lineages up, itself and others that have said so, with the number of the last one.
-    given_up: BTreeMap<(Member, Ballot), u64>,
+    pub(super) given_up: BTreeMap<(Member, Ballot), u64>,
     /// They have been asked for an answer: until when it must come, and who complained about them.
     pub(super) probes: BTreeMap<Member, (Nanos, Vec<Rank>)>,
     pub(super) watched: BTreeMap<Rank, Watched>,
@@ -310,50 +310,9 @@ impl Core {
         is_news && id.lineage != self.view.id.lineage
     }
 
-    /// A node has one incarnation at a time. Of two that spoke to this member, the one that did so last is the later one. One
-    /// that is known from a list may be later than the one that speaks here, whose last words somebody else's have overtaken:
-    /// so it is asked, and is taken for dead while it does not answer.
-    fn meet(&mut self, now: Nanos, member: Member, out: &mut Vec<Action>) {
-        self.doubted.remove(&member);
-        if let Some(older) = self.spoke.insert(member.rank, member).filter(|older| *older != member) {
-            self.bury(older);
-        }
-        let others =
-            self.listed(member.rank).filter(|listed| *listed != member && !self.dead.contains(listed));
-        for listed in others.collect::<Vec<_>>() {
-            self.doubted.insert(listed);
-            if !self.probes.contains_key(&listed) && !self.suspected.contains(&listed) {
-                self.send(listed, Message::Ping { view: self.view.id }, out);
-                self.probe(now, listed);
-            }
-        }
-        self.lose_if_it_cannot_act(out);
-    }
-
-    /// The incarnations of a node in the lists that matter here: of its view, and of what it has accepted.
-    fn listed(&self, rank: Rank) -> impl Iterator<Item = Member> {
-        let accepted = [&self.cold, &self.acceptor].map(|acceptor| acceptor.accepted());
-        let views = accepted.into_iter().flatten().map(|(_, view)| view).chain([&self.view]);
-        views.filter_map(move |view| view.of(rank))
-    }
-
     pub(super) fn lose_if_it_cannot_act(&mut self, out: &mut Vec<Action>) {
         if self.phase == Phase::In && !self.may_act(&self.view) {
             self.lose(out);
-        }
-    }
-
-    /// An incarnation is no more.
-    pub(super) fn bury(&mut self, member: Member) {
-        self.dead.insert(member);
-        self.doubted.remove(&member);
-        self.acts_in.remove(&member);
-        self.given_up.retain(|(of, _), _| *of != member);
-        self.suspected.remove(&member);
-        self.probes.remove(&member);
-        self.leaving.remove(&member);
-        if self.joiners.get(&member.rank) == Some(&member) {
-            self.joiners.remove(&member.rank);
         }
     }
 
@@ -547,12 +506,6 @@ impl Core {
         self.phase == Phase::In && own.lineage == view.lineage && own.number <= view.number
     }
 
-    /// Whether an incarnation is known to be no more, or taken to be.
-    pub(super) fn is_dead(&self, member: Member) -> bool {
-        let is_silent = self.doubted.contains(&member) && self.suspected.contains(&member);
-        self.dead.contains(&member) || is_silent || (member.rank == self.me.rank && member != self.me)
-    }
-
     /// Whether a view can still decide anything, as far as is known.
     pub(super) fn may_act(&self, view: &View) -> bool {
         let elsewhere =
@@ -561,12 +514,6 @@ impl Core {
             !self.is_dead(**member) && !elsewhere(member) && !self.has_given_up(**member, view.id)
         };
         view.members.iter().filter(acts).count() >= view.quorum()
-    }
-
-    /// The other members of its view that are not known to be no more.
-    pub(super) fn living(&self) -> Vec<Member> {
-        let others = self.view.members.iter().copied().filter(|member| *member != self.me);
-        others.filter(|member| !self.is_dead(*member)).collect()
     }
 
     pub(super) fn others(&self) -> Vec<Rank> {

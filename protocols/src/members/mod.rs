@@ -16,6 +16,7 @@
 //! | `core` | one member: a state machine without I/O |
 //! | `agree` | its part in deciding views |
 //! | `detect` | whom it suspects |
+//! | `incarnations` | of two incarnations of a node, which one is the later one |
 //! | `backlog` | what waits for room to be sent |
 //! | `service` | the tasks that carry a member over a mesh |
 
@@ -25,6 +26,7 @@ mod config;
 mod core;
 mod detect;
 mod error;
+mod incarnations;
 mod lease;
 mod messages;
 mod service;

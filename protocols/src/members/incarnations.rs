@@ -1,0 +1,62 @@
+//! Which incarnations of nodes there are: of two, which one is the later one (docs/members.md).
+
+use super::core::{Action, Core};
+use super::messages::Message;
+use super::view::Member;
+use crate::transport::Rank;
+use weft_verbs::Nanos;
+
+impl Core {
+    /// A node has one incarnation at a time. Of two that spoke to this member, the one that did so last is the later one. One
+    /// that is known from a list may be later than the one that speaks here, whose last words somebody else's have overtaken:
+    /// so it is asked, and is taken for dead while it does not answer.
+    pub(super) fn meet(&mut self, now: Nanos, member: Member, out: &mut Vec<Action>) {
+        self.doubted.remove(&member);
+        if let Some(older) = self.spoke.insert(member.rank, member).filter(|older| *older != member) {
+            self.bury(older);
+        }
+        let others =
+            self.listed(member.rank).filter(|listed| *listed != member && !self.dead.contains(listed));
+        for listed in others.collect::<Vec<_>>() {
+            self.doubted.insert(listed);
+            if !self.probes.contains_key(&listed) && !self.suspected.contains(&listed) {
+                self.send(listed, Message::Ping { view: self.view.id }, out);
+                self.probe(now, listed);
+            }
+        }
+        self.lose_if_it_cannot_act(out);
+    }
+
+    /// The incarnations of a node in the lists that matter here: of its view, and of what it has accepted.
+    fn listed(&self, rank: Rank) -> impl Iterator<Item = Member> {
+        let accepted = [&self.cold, &self.acceptor].map(|acceptor| acceptor.accepted());
+        let views = accepted.into_iter().flatten().map(|(_, view)| view).chain([&self.view]);
+        views.filter_map(move |view| view.of(rank))
+    }
+
+    /// Whether an incarnation is known to be no more, or taken to be.
+    pub(super) fn is_dead(&self, member: Member) -> bool {
+        let is_silent = self.doubted.contains(&member) && self.suspected.contains(&member);
+        self.dead.contains(&member) || is_silent || (member.rank == self.me.rank && member != self.me)
+    }
+
+    /// An incarnation is no more.
+    pub(super) fn bury(&mut self, member: Member) {
+        self.dead.insert(member);
+        self.doubted.remove(&member);
+        self.acts_in.remove(&member);
+        self.given_up.retain(|(of, _), _| *of != member);
+        self.suspected.remove(&member);
+        self.probes.remove(&member);
+        self.leaving.remove(&member);
+        if self.joiners.get(&member.rank) == Some(&member) {
+            self.joiners.remove(&member.rank);
+        }
+    }
+
+    /// The other members of its view that are not known to be no more.
+    pub(super) fn living(&self) -> Vec<Member> {
+        let others = self.view.members.iter().copied().filter(|member| *member != self.me);
+        others.filter(|member| !self.is_dead(*member)).collect()
+    }
+}
