@@ -301,13 +301,15 @@ fn holds(views: &[View], misses: &[usize]) {
     assert!(states > 1_000 && ends > 1, "{states} states, {ends} ends");
 }
 
-/// With `WEFT_EVERY=1` also while two nodes restart, which takes a minute.
 #[test]
 fn no_memory_begins_while_one_who_lives_has_another_one_and_nobody_waits_for_ever() {
     holds(&script()[..3], &[0, 1, 2]);
-    if std::env::var_os("WEFT_EVERY").is_some() {
-        holds(&script(), &[]);
-    }
+}
+
+#[test]
+#[ignore = "it takes a minute"]
+fn no_memory_begins_beside_another_one_while_two_nodes_restart() {
+    holds(&script(), &[]);
 }
 
 #[test]
