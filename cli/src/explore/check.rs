@@ -9,7 +9,6 @@ use crate::table::{Table, count, wrap};
 use crate::{interrupt, output};
 use serde::Serialize;
 use std::fmt::Write;
-use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use weft_check::explore::{
     AnyModel, Case, Entry, Expected, Found, Hunt, Key, Options, Report, Size, Stopped, explore_in_parallel,
@@ -83,7 +82,7 @@ fn explore(args: &CheckArgs, options: &Options, entry: &Entry, size: &Size) -> R
             )
         };
         progress.at(at.share, words);
-        if interrupt::requested() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+        interrupt::go_on()
     };
     let result = explore_in_parallel(entry, size, options, jobs(args.jobs), &mut watch);
     progress.end();

@@ -10,7 +10,6 @@ use crate::table::{Table, count, wrap};
 use crate::{interrupt, output};
 use serde::Serialize;
 use std::fmt::Write;
-use std::ops::ControlFlow;
 use std::path::PathBuf;
 use std::time::Duration;
 use weft_check::explore::{AnyModel, Entry, Expected, Options, Report, Size};
@@ -56,11 +55,9 @@ pub fn run(args: &CheckArgs) -> Result<Exit, Failure> {
 fn explore(args: &CheckArgs, entry: Entry) -> Result<Report, Failure> {
     let mut model = build(&entry, &Size::default())?;
     let options = of(args, &entry, model.as_ref())?;
-    let mut watch = |_: &weft_check::explore::Progress| match interrupt::requested() {
-        true => ControlFlow::Break(()),
-        false => ControlFlow::Continue(()),
-    };
-    model.explore(&options, &mut watch).map_err(|error| Failure::unfinished(error).at(entry.name))
+    model
+        .explore(&options, &mut |_| interrupt::go_on())
+        .map_err(|error| Failure::unfinished(error).at(entry.name))
 }
 
 /// What is explored of a world: as many faults as are asked for where it has any, and the one that it takes to break it.

@@ -5,7 +5,6 @@ use crate::exit::Failure as Exit;
 use crate::interrupt;
 use crate::logfile::LogFile;
 use std::fs;
-use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use weft_check::explore::{self, Case, Entry, Failure, Found, Hunt, Options, Progress};
 
@@ -23,10 +22,7 @@ pub fn smallest(
     found: Found,
 ) -> Result<Failure, Exit> {
     let before = case.size.clone();
-    let mut watch = |_: &Progress| match interrupt::requested() {
-        true => ControlFlow::Break(()),
-        false => ControlFlow::Continue(()),
-    };
+    let mut watch = |_: &Progress| interrupt::go_on();
     let Case { size, run } =
         explore::smallest(entry, case, hunt, options, &mut watch).map_err(Exit::unfinished)?;
     let mut model = build(entry, &size)?;

@@ -390,12 +390,10 @@ fn a_view_that_was_given_up_is_not_begun_again_whoever_speaks_of_it() {
     net.crash(2);
     net.crash(3);
     for (n, incarnation) in [(2, 12), (3, 13)] {
-        let envelope = Envelope { from: incarnation, to: 1, message: Message::Join };
-        net.tell(1, Event::Message(rank(n), envelope));
+        net.hears(n, incarnation, Message::Join);
     }
     assert_eq!(net.seen.last(), Some(&(1, Action::Lost)));
-    let decided = Envelope { from: 12, to: 1, message: Message::Decided { view } };
-    net.tell(1, Event::Message(rank(2), decided));
+    net.hears(2, 12, Message::Decided { view });
     assert_eq!(net.seen.last(), Some(&(1, Action::Lost)));
     assert!(net.core(1).view().is_none());
 }
@@ -454,7 +452,7 @@ fn who_says_that_it_has_no_view_acts_in_none_any_more() {
     let mut net = standing();
     let heard = [(2, 2, Message::Pong { view: elsewhere }), (2, 2, Message::Join), (3, 13, Message::Join)];
     for (n, from, message) in heard {
-        net.tell(1, Event::Message(rank(n), Envelope { from, to: 1, message }));
+        net.hears(n, from, message);
     }
     assert!(net.core(1).view().is_some(), "two of three may act in it");
 }
@@ -465,8 +463,7 @@ fn one_that_came_back_to_a_lineage_that_it_gave_up_believes_that_it_is_out_of_a_
     let mut net = standing();
     let mut view = net.core(1).view().unwrap().clone();
     for (n, incarnation) in [(2, 12), (3, 13)] {
-        let envelope = Envelope { from: incarnation, to: 1, message: Message::Join };
-        net.tell(1, Event::Message(rank(n), envelope));
+        net.hears(n, incarnation, Message::Join);
     }
     assert_eq!(net.seen.last(), Some(&(1, Action::Lost)));
     let given_up = view.id;
@@ -480,8 +477,7 @@ fn one_that_came_back_to_a_lineage_that_it_gave_up_believes_that_it_is_out_of_a_
     // The lineage was not dead: it goes on with those who have restarted, and with this one.
     view.id = later(1);
     view.members.iter_mut().skip(1).for_each(|member| member.incarnation += 10);
-    let decided = Envelope { from: 12, to: 1, message: Message::Decided { view: view.clone() } };
-    net.tell(1, Event::Message(rank(2), decided));
+    net.hears(2, 12, Message::Decided { view: view.clone() });
     assert_eq!(net.core(1).view(), Some(&view));
     assert_eq!([later(0), later(1), later(2)].map(|view| is_out(&net, view)), [false, false, true]);
 }
@@ -532,8 +528,7 @@ fn an_incarnation_that_a_list_names_is_taken_for_dead_while_another_one_speaks_a
 fn one_that_cannot_reach_a_member_is_told_that_another_can() {
     let mut net = standing();
     let about = Member { rank: rank(3), incarnation: 3 };
-    let envelope = Envelope { from: 2, to: 1, message: Message::Complaint { about } };
-    net.tell(1, Event::Message(rank(2), envelope));
+    net.hears(2, 2, Message::Complaint { about });
     net.settle();
     net.pass(500);
     assert_eq!(net.members(1), ALL);
