@@ -56,6 +56,7 @@ impl Members {
             ticks: value("ticks", ticks, 0..=40)?,
             planted,
             crashing: (planted == Some(Planted::Amnesia)).then_some(1),
+            cutting: (planted == Some(Planted::LeaseFromReceipt)).then_some(1),
         };
         let drifts = 0..rules.nodes;
         let roots = drifts.map(|drifts| World::new(rules, drifts, start)).collect();

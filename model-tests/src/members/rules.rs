@@ -16,6 +16,8 @@ pub(super) struct Rules {
     pub(super) planted: Option<Planted>,
     /// The only node that crashes, if it is not any.
     pub(super) crashing: Option<u32>,
+    /// The only node whose links are cut, if they are not any.
+    pub(super) cutting: Option<u32>,
 }
 
 impl Rules {

@@ -4,7 +4,8 @@
 //! Only the lowest rank that is not suspected proposes. The others wait, each one patience longer than the one before it, and
 //! propose then: two that propose at once are safe, and slow each other down.
 
-use super::core::{Action, Core, Phase};
+use super::core::{Core, Phase};
+use super::events::Action;
 use super::messages::Message;
 use super::synod::{Acceptor, Proposal};
 use super::view::{Ballot, Member, View, ViewId, cold_quorum, fewest};

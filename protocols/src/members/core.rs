@@ -1,9 +1,10 @@
 //! One member: a state machine without I/O. Events and the time in, messages and views out.
 //!
-//! This file has what happens to it and what it knows; `agree` has how the next view is decided, `detect` who is
-//! suspected, `incarnations` who is no more.
+//! This file has what it knows, its views and its leases; `agree` has how the next view is decided, `detect` who is suspected,
+//! `incarnations` who is no more, `lineages` where members act.
 
 use super::config::MembersConfig;
+use super::events::{Action, Event};
 use super::lease::Lease;
 use super::messages::{Envelope, Message};
 use super::synod::{Acceptor, Proposal};
@@ -11,48 +12,6 @@ use super::view::{Ballot, Member, View, ViewId};
 use crate::transport::Rank;
 use std::collections::{BTreeMap, BTreeSet};
 use weft_verbs::Nanos;
-
-/// What happens to a member.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Event {
-    /// It begins.
-    Begin,
-    /// A message comes from a node.
-    Message(Rank, Envelope),
-    /// A node has restarted: what it was sent before may be lost.
-    PeerReset(Rank),
-    /// From now on something is held or asked for under its lease, or nothing is.
-    Hold(bool),
-    /// From now on something here waits for that node, or nothing does.
-    Watch(Rank, bool),
-    /// It wants to leave.
-    Leave,
-    /// A node has [expelled](crate::transport::Mesh::expel) this incarnation, which it says is not in this view.
-    Expelled(ViewId),
-    /// A [deadline](Core::deadline) has come.
-    Time,
-}
-
-/// What a member wants done, in this order.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Action {
-    /// Send a message, in order with the others to that node.
-    Send(Rank, Envelope),
-    /// A view begins. `left` are those of the view before who are not in it, and never will be again.
-    Install {
-        /// The view.
-        view: View,
-        /// Who left.
-        left: Vec<Member>,
-    },
-    /// The lease runs longer than it did.
-    Leased,
-    /// The view can never decide anything again: a majority of its members has restarted. Whatever was held is not held any
-    /// more, and this member begins anew.
-    Lost,
-    /// The others go on without this member, for good. Whatever it held it does not hold any more.
-    Out,
-}
 
 /// What a member takes part in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -209,7 +168,7 @@ impl Core {
         self.agree(now, out);
     }
 
-    fn begin(&mut self, out: &mut Vec<Action>) {
+    pub(super) fn begin(&mut self, out: &mut Vec<Action>) {
         for rank in self.others() {
             self.send_to(rank, 0, Message::Join, out);
         }
@@ -293,66 +252,7 @@ impl Core {
         }
     }
 
-    /// Who speaks in a view acts in its lineage, and in no other. Says whether it is news that this is not this member's.
-    fn note_lineage(&mut self, from: Member, message: &Message) -> bool {
-        let id = match message {
-            Message::Prepare { after: view, .. } | Message::Decided { view } => view.id,
-            // An answer, too: who was told once where a member acts may have forgotten it, since it acted elsewhere itself then.
-            Message::Renew { view, .. } | Message::Ping { view } | Message::Pong { view } => *view,
-            Message::Join => {
-                // It acts nowhere now, and will speak of where it acts next.
-                self.acts_in.remove(&from);
-                return false;
-            }
-            _ => return false,
-        };
-        let is_news = id.number > 0 && self.acts_in.insert(from, id.lineage) != Some(id.lineage);
-        is_news && id.lineage != self.view.id.lineage
-    }
-
-    pub(super) fn lose_if_it_cannot_act(&mut self, out: &mut Vec<Action>) {
-        if self.phase == Phase::In && !self.may_act(&self.view) {
-            self.lose(out);
-        }
-    }
-
-    /// The view cannot decide anything any more. To have no view is sound: nobody of it can renew a lease either.
-    fn lose(&mut self, out: &mut Vec<Action>) {
-        self.phase = Phase::Cold;
-        self.note_given_up(self.me, self.view.id);
-        self.view = View::default();
-        (self.acceptor, self.proposal, self.turn) = (Acceptor::default(), None, None);
-        self.lease.end();
-        out.push(Action::Lost);
-        self.begin(out);
-    }
-
-    /// Somebody acts in a view that this member has given up, and would wait for it as for one that has yet to hear of that view.
-    fn say_if_given_up(&mut self, to: Member, view: ViewId, out: &mut Vec<Action>) {
-        let is_back = self.phase == Phase::In && self.view.id.lineage == view.lineage;
-        if !is_back && self.has_given_up(self.me, view) {
-            let view = ViewId { number: self.given_up[&(self.me, view.lineage)], ..view };
-            self.send(to, Message::GivenUp { view }, out);
-        }
-    }
-
-    fn note_given_up(&mut self, by: Member, view: ViewId) {
-        let last = self.given_up.entry((by, view.lineage)).or_default();
-        *last = view.number.max(*last);
-    }
-
-    /// Whether a member, or this one, has given up a view, or a later one of its lineage.
-    fn has_given_up(&self, member: Member, view: ViewId) -> bool {
-        self.given_up.get(&(member, view.lineage)).is_some_and(|last| view.number <= *last)
-    }
-
     // Views.
-
-    /// Whether it has no view, and has accepted one in a cold start that may yet be decided: until it is known that this one
-    /// comes to nothing, it comes into no other (docs/members.md, "Cold start").
-    pub fn is_bound(&self) -> bool {
-        self.phase == Phase::Cold && self.cold.accepted().is_some_and(|(_, list)| !self.is_lost(list))
-    }
 
     /// A view was decided. One of another lineage is none of ours.
     pub(super) fn learn(&mut self, now: Nanos, view: View, out: &mut Vec<Action>) {
@@ -375,12 +275,6 @@ impl Core {
             true => self.go_out(out),
             false => {}
         }
-    }
-
-    /// Whether a view is over for this member: it gave it up, or a later one, or would have to at once. Others may speak of it for a while.
-    /// To begin it again would forget what was said in it, and others say nothing twice.
-    pub(super) fn is_lost(&self, view: &View) -> bool {
-        self.has_given_up(self.me, view.id) || !self.may_act(view)
     }
 
     /// Begins a view.
@@ -504,16 +398,6 @@ impl Core {
     fn is_up_to(&self, view: ViewId) -> bool {
         let own = self.view.id;
         self.phase == Phase::In && own.lineage == view.lineage && own.number <= view.number
-    }
-
-    /// Whether a view can still decide anything, as far as is known.
-    pub(super) fn may_act(&self, view: &View) -> bool {
-        let elsewhere =
-            |member: &Member| self.acts_in.get(member).is_some_and(|lineage| *lineage != view.id.lineage);
-        let acts = |member: &&Member| {
-            !self.is_dead(**member) && !elsewhere(member) && !self.has_given_up(**member, view.id)
-        };
-        view.members.iter().filter(acts).count() >= view.quorum()
     }
 
     pub(super) fn others(&self) -> Vec<Rank> {

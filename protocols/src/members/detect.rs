@@ -4,7 +4,8 @@
 //! A member is asked for an answer when something waits for it: its voice, its renewal of a lease, or what a system
 //! [watches](super::Event::Watch) it for. One that gives none in time is suspected until it speaks.
 
-use super::core::{Action, Core, Phase};
+use super::core::{Core, Phase};
+use super::events::Action;
 use super::messages::Message;
 use super::view::Member;
 use crate::transport::Rank;

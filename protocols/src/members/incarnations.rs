@@ -1,6 +1,7 @@
 //! Which incarnations of nodes there are: of two, which one is the later one (docs/members.md).
 
-use super::core::{Action, Core};
+use super::core::Core;
+use super::events::Action;
 use super::messages::Message;
 use super::view::Member;
 use crate::transport::Rank;

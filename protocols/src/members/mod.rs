@@ -13,10 +13,12 @@
 //! | `messages` | what members say, and its bytes |
 //! | `synod` | one decision: Paxos on volatile memory |
 //! | `lease` | until when a member may rely on what it was granted |
+//! | `events` | what happens to a member, and what it wants done |
 //! | `core` | one member: a state machine without I/O |
 //! | `agree` | its part in deciding views |
 //! | `detect` | whom it suspects |
 //! | `incarnations` | of two incarnations of a node, which one is the later one |
+//! | `lineages` | which views can still decide anything |
 //! | `backlog` | what waits for room to be sent |
 //! | `service` | the tasks that carry a member over a mesh |
 
@@ -26,16 +28,19 @@ mod config;
 mod core;
 mod detect;
 mod error;
+mod events;
 mod incarnations;
 mod lease;
+mod lineages;
 mod messages;
 mod service;
 mod synod;
 mod view;
 
 pub use config::MembersConfig;
-pub use core::{Action, Core, Event};
+pub use core::Core;
 pub use error::MembersError;
+pub use events::{Action, Event};
 pub use messages::{Envelope, Message, longest};
 pub use service::{CHANNEL, Change, Hold, Members, Watch};
 pub use view::{Ballot, Member, View, ViewId};

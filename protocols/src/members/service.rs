@@ -5,7 +5,8 @@
 //! can act in it.
 
 use super::backlog::Backlog;
-use super::core::{Action, Core, Event};
+use super::core::Core;
+use super::events::{Action, Event};
 use super::messages::{Envelope, longest};
 use super::view::{Member, View, ViewId};
 use super::{MembersConfig, MembersError};

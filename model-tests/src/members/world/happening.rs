@@ -52,7 +52,9 @@ impl World {
                 all.extend((self.restarts > 0).then_some(Happening::Restart(node)));
                 continue;
             }
-            let others = (node + 1..self.rules.nodes).filter(|other| !self.is_cut(node, *other));
+            let is_its = |other: &u32| self.rules.cutting.is_none_or(|cut| cut == node || cut == *other);
+            let others =
+                (node + 1..self.rules.nodes).filter(is_its).filter(|other| !self.is_cut(node, *other));
             all.extend(others.filter(|_| self.cuts > 0).map(|other| Happening::Cut(node, other)));
             if self.crashes > 0 && self.rules.crashing.is_none_or(|crashing| crashing == node) {
                 all.push(Happening::Crash(node));

@@ -63,7 +63,7 @@ worlds! {
     "sdp-resizes" Resizes, PLAIN, Held, 96, 8,
         "sockets: private buffers become smaller and larger between the calls of a request";
     "sdp-rails" Shipped, RAILS, Held, 96, 8, "sockets: a request through private buffers, between nodes of two rails";
-    "sdp-half-closed-rails" Shipped, RAILS, Held, 24, 128,
+    "sdp-half-closed-rails" Shipped, RAILS, Held, 24, 96,
         "sockets: an answer to a client that writes no more, between nodes of two rails";
     "sdp-zcopy-rails" Reads, RAILS, Held, 88, 8,
         "sockets: the request is advertised and read by RDMA, between nodes of two rails";
