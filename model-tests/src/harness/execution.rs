@@ -445,6 +445,9 @@ impl<M: Model> TransitionSystem for Execution<M> {
             };
         };
         let Losses { crashed, other } = &self.losses;
+        if *other {
+            self.model.rests_after_faults(state, recorder);
+        }
         let excused = *other && self.model.drift().is_none()
             || crashed.iter().any(|&node| self.model.needs(state, node, recorder));
         match self.stuck(recorder) {

@@ -1,6 +1,7 @@
 //! What an untimed world asks of a queue pair: what it waits for, and what its next step depends on.
 
 use crate::explore::state_hash::StateHash;
+use crate::hca::packet::{Body, Packet};
 use crate::hca::qp::Qp;
 use crate::hca::{Buffers, Hardware, Io, Key, Route};
 use std::hash::Hash;
@@ -46,6 +47,15 @@ impl Qp {
     /// Whether the requester waits for an answer to a packet.
     pub fn waits_for(&self, psn: Psn) -> bool {
         self.sq.is_open(psn) && self.sq.is_busy() && matches!(self.state(), QpState::Rts | QpState::Sqd)
+    }
+
+    /// The last packet that answers one of this requester, or that is an answer: to a read there are several, and the requester waits
+    /// for the last of them when it has the first.
+    pub fn last_answer_to(&self, packet: &Packet) -> Psn {
+        match packet.body {
+            Body::ReadRequest { from } => packet.psn.plus(from.len.div_ceil(self.mtu).max(1) - 1),
+            _ => packet.psn,
+        }
     }
 
     /// Whether an answer would be dropped without a word: one before it is missing, and has been asked for again already.

@@ -95,14 +95,14 @@ impl World {
         }
     }
 
-    /// The queue pair that waits for an answer, if a packet is, or brings, one that it still waits for.
+    /// The queue pair that waits for an answer, if a packet brings, or asks for, one that it still waits for.
     fn requester_of(&self, packet: &Packet) -> Option<(HcaId, Key, &Qp)> {
         let end = if packet.body.is_request() { packet.from } else { packet.to };
         let adapter = &self.state.hcas[end.hca.0 as usize];
         let key = adapter.find(end.qp)?;
         let qp = adapter.qps.get(key)?;
         let informs = !matches!(packet.body, Body::Ack { syndrome: Syndrome::Rnr(_), .. });
-        (informs && qp.waits_for(packet.psn)).then_some((end.hca, key, qp))
+        (informs && qp.waits_for(qp.last_answer_to(packet))).then_some((end.hca, key, qp))
     }
 
     // What happens.
@@ -381,7 +381,7 @@ impl World {
     /// A packet is lost, or will be late: the requester that waits for it, or for its answer, may ask again.
     pub(in crate::world) fn lost(&mut self, id: u32) {
         let packet = self.state.packets.get(id);
-        let (psn, body) = (packet.psn, packet.body);
+        let body = packet.body;
         let end = if packet.body.is_request() { packet.from } else { packet.to };
         if let Some(place) = place_of(end.qp) {
             self.touch(object::accepts(end.hca.0, place), AccessKind::Read);
@@ -390,10 +390,11 @@ impl World {
                 self.touch(object::sends(end.hca.0, place), AccessKind::Write);
             }
         }
-        let Some((hca, key, qp)) = self.requester_of(self.state.packets.get(id)) else { return };
+        let packet = self.state.packets.get(id);
+        let Some((hca, key, qp)) = self.requester_of(packet) else { return };
         // What came out of turn was dropped, and this was to say so: for none of it there will be another word.
         let unsaid = matches!(body, Body::Ack { syndrome: Syndrome::Nak(Nak::Sequence), .. });
-        let psn = if unsaid { qp.newest() } else { psn };
+        let psn = if unsaid { qp.newest() } else { qp.last_answer_to(packet) };
         self.mark_lost(hca, key, psn);
     }
 

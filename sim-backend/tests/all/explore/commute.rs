@@ -112,6 +112,7 @@ fn random_plan(rng: &mut Rng) -> Plan {
             12 => Act::Ask { peer },
             13 => Act::Tell { peer },
             14 if rng.below(2) == 0 => Act::Long { peer },
+            14 if rng.below(2) == 0 => Act::Fetch { peer },
             14 => Act::Register,
             _ => Act::Await,
         }

@@ -231,6 +231,25 @@ fn what_was_dropped_without_a_word_is_sent_again() {
     assert_eq!((world.word(1, 0), world.failed(0)), (2, false));
 }
 
+/// Of the answers to a read the first one is late and the others are dropped, so that all are asked for again. Then the first one comes
+/// after all; and what asks again, which begins with that one, is lost.
+#[test]
+fn a_read_that_is_asked_for_again_and_lost_ends_although_its_first_answer_came_late() {
+    let world = of(vec![vec![Act::Fetch { peer: 1 }, Act::Await, Act::Set { word: 0 }], vec![]], Wait::Poll);
+    world.fail(&answer(&world), Outcome::Delay);
+    world.done(&world.until(DELIVERY));
+    let late = world.until(LATE);
+    let packets = || world.next().into_iter().filter(|enabled| enabled.event.0 >> 60 == DELIVERY);
+    while let Some(packet) = packets().find(|packet| !packet.faults.contains(Outcome::RequesterGaveUp)) {
+        world.done(&packet);
+    }
+    world.done(&late);
+    let again = world.until(DELIVERY);
+    world.fail(&again, Outcome::Drop);
+    world.finish();
+    assert_eq!((world.word(0, 0), world.failed(0)), (7, false), "the read ended");
+}
+
 #[test]
 fn a_node_that_restarts_is_empty_and_waits_for_a_program() {
     let world = one_add();

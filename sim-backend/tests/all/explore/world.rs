@@ -40,6 +40,8 @@ pub enum Act {
     Tell { peer: usize },
     /// Writes a peer more than a packet holds.
     Long { peer: usize },
+    /// Reads from a peer more than a packet holds.
+    Fetch { peer: usize },
     /// Registers memory, and gives up what it registered before.
     Register,
     /// Asks how its queue pair to a peer is.
@@ -187,6 +189,23 @@ impl Script {
         }
     }
 
+    /// What is longer than a packet, at a peer.
+    fn long(&self, peer: usize) -> RemoteSlice {
+        let words = self.place.words[peer];
+        RemoteSlice { addr: words.addr + LONG as u64, len: LONG_BYTES, rkey: words.rkey }
+    }
+
+    fn post_long(&mut self, peer: usize, op: SendOp<'_, Sim>) {
+        let Some(qp) = &self.place.qps[peer] else { return };
+        let data = [Sge { mr: &self.place.mr, at: LONG as u32, len: LONG_BYTES }];
+        let wr =
+            SendWr { wr_id: self.next as u64, op, data: Payload::Sge(&data), flags: SendFlags::SIGNALED };
+        match qp.post_send(&[wr]) {
+            Ok(()) => self.open += 1,
+            Err(_) => self.saw(78),
+        }
+    }
+
     fn poll(&mut self) -> bool {
         let mut out = vec![];
         if self.place.cq.poll(&mut out, 16).is_err() {
@@ -274,16 +293,12 @@ impl Script {
                 self.saw(self.place.ud.post_send(&[wr]).is_ok() as u64);
             }
             Act::Long { peer } => {
-                let Some(qp) = &self.place.qps[peer] else { return false };
-                let (at, long) = (LONG as u32, self.place.words[peer]);
-                let to = RemoteSlice { addr: long.addr + LONG as u64, len: LONG_BYTES, rkey: long.rkey };
-                let data = [Sge { mr: &self.place.mr, at, len: LONG_BYTES }];
-                let (op, flags) = (SendOp::Write { to, imm: None }, SendFlags::SIGNALED);
-                let wr = SendWr { wr_id: self.next as u64, op, data: Payload::Sge(&data), flags };
-                match qp.post_send(&[wr]) {
-                    Ok(()) => self.open += 1,
-                    Err(_) => self.saw(78),
-                }
+                let to = self.long(peer);
+                self.post_long(peer, SendOp::Write { to, imm: None });
+            }
+            Act::Fetch { peer } => {
+                let from = self.long(peer);
+                self.post_long(peer, SendOp::Read { from });
             }
             Act::Register => {
                 let mr = self.place.pd.alloc_mr(64, AccessFlags::all()).unwrap();

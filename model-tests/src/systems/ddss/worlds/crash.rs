@@ -12,7 +12,6 @@ use crate::systems::ddss::history::{Event, What};
 use crate::systems::ddss::{Segments, Service};
 use weft_protocols::ddss::{Ddss, Spec};
 use weft_protocols::transport::MeshConfig;
-use weft_sim::explore::FaultSet;
 use weft_verbs::{Nanos, Wait};
 
 struct Crash {
@@ -91,11 +90,6 @@ impl Model for Crash {
         config.recv_buffers = 16;
     }
 
-    /// The death is the fault.
-    fn usual_faults(&self) -> FaultSet {
-        FaultSet::NONE
-    }
-
     fn oracles(&self) -> InOrder<Publishing> {
         InOrder::new(&self.model, self.requests.nodes())
     }
@@ -126,6 +120,12 @@ impl Model for Crash {
         let nodes = Nodes::new(members.iter().enumerate().map(start).collect());
         nodes.start_all_clients(&self.model, &self.requests, recorder);
         State { nodes, dead: death.dead() }
+    }
+
+    /// Who was left out learns it by what it is told or refused. A fault may have ended all that it said before anybody refused it,
+    /// and what was to be told was dropped with its connection: a membership would ask.
+    fn rests_after_faults(&self, state: &State, recorder: &RecorderOf<Publishing>) {
+        recorder.record(Event::of_node(Nanos::ZERO, state.dead as u32, What::Crashed));
     }
 
     fn violation_at(&self, State { nodes, dead }: &State, node: usize, member: &Member) -> Option<Violation> {
