@@ -59,28 +59,11 @@ impl Death {
         self.dead.rank.index()
     }
 
-    /// The view with all of them.
-    pub fn first(&self) -> &View {
-        &self.first
-    }
-
     /// Starts at a node what begins its views: those come by the mailbox. Says so when it leaves the dead out.
     pub fn start(&self, node: &Member, left_out: impl Fn() + Clone + 'static) -> Mailbox<Change> {
         let (changes, told) = mailbox();
         let begins = Change::Begins { view: self.first.clone(), left: Vec::new() };
         changes.send(begins).expect("it is not dropped yet");
-        self.go_on(node, changes, left_out);
-        told
-    }
-
-    /// The same at a node that has begun the first view.
-    pub fn start_in_first(&self, node: &Member) -> Mailbox<Change> {
-        let (changes, told) = mailbox();
-        self.go_on(node, changes, || ());
-        told
-    }
-
-    fn go_on(&self, node: &Member, changes: MailboxSender<Change>, left_out: impl Fn() + Clone + 'static) {
         let (rt, mesh) = (node.rt.clone(), node.mesh.clone());
         let me = mesh.me();
         let node = Rc::new(Node { death: self.clone(), rt: rt.clone(), mesh, changes, left_out });
@@ -91,6 +74,7 @@ impl Death {
         if me.index() == (self.dead() + 1) % self.first.members.len() {
             rt.spawn(node.tells());
         }
+        told
     }
 }
 

@@ -1,4 +1,9 @@
-//! A program on memory of which a node [dies](Death): the others leave it out, each at its own moment, whatever is in motion then.
+//! A program on memory of which a node dies: the others leave it out, each at its own moment, whatever is in motion then.
+//!
+//! A witness, the next node behind it, tells the others who is dead: its messages come at any point of the program, at each node at another
+//! one. Who is told so leaves the dead out from there on, as the membership has it do: expels it, and begins the view without it. The
+//! dead is told, too, and stops. Until each of that happens it goes on; so what it does is all that a node can have done which
+//! crashes at any event, and more.
 
 use super::super::history::{Event, What};
 use super::super::oracles::DsmOracles;
@@ -7,16 +12,22 @@ use super::books::books;
 use super::litmus::{ByThread, Plan, WORDS_A_PAGE};
 use super::steps::Program;
 use crate::explore::{AnyModel, Coverage, Size, SizeError, Violation};
-use crate::harness::{self, Death, Harness, Model, Shape};
+use crate::harness::{self, Harness, Model, Shape};
 use crate::oracle::Conduct;
 use crate::record::Record;
 use weft_protocols::dsm::{Alive, Dsm, DsmConfig, DsmStats, Reading, Shared};
-use weft_protocols::transport::{MeshConfig, Rank};
+use weft_protocols::members::{Change, Member, View, ViewId};
+use weft_protocols::rt::Rt;
+use weft_protocols::rt::sync::{MailboxSender, mailbox};
+use weft_protocols::transport::{Channel, Inbox, Incoming, Mesh, MeshConfig, Rank};
 use weft_sim::Sim;
 use weft_verbs::{Nanos, Wait};
 
 /// The oracles, where what a node does counts until the others go on without it.
 type Oracles = ByThread<true>;
+
+/// The witness's messages: the rank of the dead.
+const TOLD: Channel = Channel(60);
 
 struct Crash<R> {
     name: &'static str,
@@ -42,7 +53,46 @@ pub fn make<R: Reading>(plan: Plan, reading: R, size: &Size) -> Result<Box<dyn A
 pub struct State<R: Reading> {
     services: Vec<Dsm<Sim, R>>,
     shared: Shared<[u64]>,
-    dead: usize,
+    dead: u32,
+    /// For the members that begin views.
+    _changes: Vec<MailboxSender<Change>>,
+}
+
+/// The view with all nodes, or that without one.
+fn view(members: &[harness::Member], without: Option<u32>) -> View {
+    let member = |(rank, member): (u32, &harness::Member)| Member {
+        rank: Rank::from_index(rank),
+        incarnation: member.mesh.incarnation(),
+    };
+    let lives = |(rank, _): &(u32, _)| Some(*rank) != without;
+    let members = (0..).zip(members).filter(lives).map(member).collect();
+    View { id: ViewId { number: 1 + u64::from(without.is_some()), ..ViewId::default() }, members }
+}
+
+/// Leaves the dead out when the witness says so; who is dead stops.
+async fn leaves_out(
+    mut inbox: Inbox,
+    mesh: Mesh<Sim>,
+    changes: MailboxSender<Change>,
+    then: View,
+    dead: Member,
+) {
+    while let Some(incoming) = inbox.recv().await {
+        if let Incoming::Message(_) = incoming {
+            leave_out(&mesh, &changes, &then, dead);
+        }
+    }
+}
+
+fn leave_out(mesh: &Mesh<Sim>, changes: &MailboxSender<Change>, then: &View, dead: Member) {
+    let change = if mesh.me() == dead.rank {
+        Change::Out
+    } else {
+        mesh.expel(dead.rank, dead.incarnation);
+        Change::Begins { view: then.clone(), left: vec![dead] }
+    };
+    // Its memory may have ended.
+    let _ = changes.send(change);
 }
 
 impl<R: Reading> Crash<R> {
@@ -108,25 +158,41 @@ impl<R: Reading> Model for Crash<R> {
         members: &[harness::Member],
         recorder: &harness::Recorder<Oracles>,
     ) -> State<R> {
-        let death = Death::of(self.dead(number), members);
-        let start = |(node, member): (u32, &harness::Member)| {
-            let harness::Member { rt, mesh } = member;
-            let alive = Alive::Told(death.first(), death.start_in_first(member));
-            let dsm = Dsm::start_under(rt, mesh, DsmConfig::default(), alive, self.reading);
+        let dead = self.dead(number);
+        let (first, then) = (view(members, None), view(members, Some(dead)));
+        let dies = first.members[dead as usize];
+        let (mut services, mut all) = (Vec::new(), Vec::new());
+        for (node, harness::Member { rt, mesh }) in (0..).zip(members) {
+            let (changes, told) = mailbox();
+            let config = DsmConfig::default();
+            let dsm = Dsm::start_under(rt, mesh, config, Alive::Told(&first, told), self.reading);
             let dsm = dsm.expect("nobody else has the channel");
             tell_of_others(&dsm, rt, node, recorder.clone());
-            dsm
-        };
-        let services: Vec<_> = (0..).zip(members).map(start).collect();
+            let inbox = mesh.open(TOLD).expect("nobody else has the channel");
+            rt.spawn(leaves_out(inbox, mesh.clone(), changes.clone(), then.clone(), dies));
+            if node == dead {
+                let mesh = mesh.clone();
+                rt.spawn(async move {
+                    mesh.expelled().await;
+                    mesh.close();
+                });
+            }
+            services.push(dsm);
+            all.push(changes);
+        }
         let shared = self.program.shared(&services[0]);
         self.program.start(members, &services, &[], recorder);
-        State { services, shared, dead: death.dead() }
+        // Any that lives.
+        let witness = (dead as usize + 1) % members.len();
+        let (witness, changes) = (&members[witness], all[witness].clone());
+        witness.rt.spawn(tells(witness.rt.clone(), witness.mesh.clone(), changes, then, dies));
+        State { services, shared, dead, _changes: all }
     }
 
-    /// Who was left out learns it by what it is told or refused. A fault may have ended all that it said before anybody refused it,
-    /// and what was to be told was dropped with its connection: a membership would ask.
+    /// Who was left out learns it by what it is told. What the witness had to say may have been dropped with a connection that a fault
+    /// broke: a membership would ask.
     fn rests_after_faults(&self, state: &State<R>, recorder: &harness::Recorder<Oracles>) {
-        recorder.record(Event::of_node(Nanos::ZERO, state.dead as u32, What::Crashed));
+        recorder.record(Event::of_node(Nanos::ZERO, state.dead, What::Crashed));
     }
 
     fn finish(
@@ -139,12 +205,12 @@ impl<R: Reading> Model for Crash<R> {
         if let Some(violation) = nodes.find_map(|(node, member)| self.violation_at(state, node, member)) {
             return Err(violation);
         }
-        let lives = |rank: Rank| rank.index() != state.dead;
+        let lives = |rank: Rank| rank.index() != state.dead as usize;
         books(&state.services, state.shared, lives).map_err(|text| Violation::new("book", text))
     }
 
     fn violation_at(&self, state: &State<R>, node: usize, _: &harness::Member) -> Option<Violation> {
-        if node == state.dead {
+        if node == state.dead as usize {
             return None;
         }
         let dsm = &state.services[node];
@@ -159,4 +225,15 @@ impl<R: Reading> Model for Crash<R> {
         sink.sometimes("a transfer was under way when an epoch began", any(|stats| stats.fenced));
         sink.sometimes("a message came of an epoch that was over", any(|stats| stats.stale));
     }
+}
+
+/// Tells the others, and leaves the dead out itself.
+async fn tells(rt: Rt<Sim>, mesh: Mesh<Sim>, changes: MailboxSender<Change>, then: View, dead: Member) {
+    let others = (0..mesh.size()).map(Rank::from_index).filter(|node| *node != mesh.me());
+    for node in others {
+        // There is room for one message each.
+        let _ = mesh.send(node, TOLD, &[0]);
+    }
+    rt.yield_now().await;
+    leave_out(&mesh, &changes, &then, dead);
 }

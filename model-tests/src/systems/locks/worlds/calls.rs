@@ -90,6 +90,7 @@ pub(super) fn worlds() -> Vec<Entry> {
         "ncosed-downgrades" NCOSED, Held, "d,s,x", "N-CoSED: who holds alone goes on sharing";
         "ncosed-downgrades-late" NCOSED, Held, "Dx,s", "the same, while somebody waits to share";
         "ncosed-tries" NCOSED, Held, "T,xt", "N-CoSED: who would have to wait is refused";
+        "ncosed-tries-shared" NCOSED, Held, "t,s,x", "the same, beside somebody who shares";
         "ncosed-deadlines" NCOSED, Held, "X,Us,u", "N-CoSED: who has waited for too long gives up";
         "ncosed-local" NCOSED, Held, "x+x,x", "N-CoSED: two applications of a node";
         "ncosed-local-shared" NCOSED, Held, "d+s,s+x", "the same, which share";
@@ -104,6 +105,7 @@ pub(super) fn worlds() -> Vec<Entry> {
         "ncosed-limit-one" Calls { shared_limit: Some(1), ..NCOSED }, Held, "s,sx", "the same, of one";
         "ncosed-narrow" Calls { mesh: Narrow, ..NCOSED }, Held, "xx,s,x", "N-CoSED: connections with room for one message";
         "ncosed-atomless" Calls { mesh: Atomless(None), ..NCOSED }, Held, "x,x", "N-CoSED: adapters without remote atomics; processors stand in";
+        "ncosed-atomless-shared" Calls { mesh: Atomless(None), ..NCOSED }, Held, "s,x", "the same, and somebody shares: sums beside swaps";
         "planted-ncosed-overlapping-atomics"
             Calls { mesh: Atomless(Some(Planted::OverlapsAtomics)), warm: false, ..NCOSED }, Violated, "x,x",
             "the same, and a processor begins an atomic before the last one has ended";
