@@ -41,6 +41,8 @@ pub struct Execution<M: Model> {
     trace: Option<Vec<TraceEvent>>,
     event_log: EventLog,
     losses: Losses,
+    /// Whether faults had struck in each state that is saved.
+    struck: Vec<bool>,
     /// Nodes note what they know, for comparing states.
     compares: bool,
     /// Connections may break. Not all is told apart that one that is made again leaves in an adapter while something is under
@@ -175,6 +177,7 @@ impl<M: Model> Execution<M> {
             trace: None,
             event_log: EventLog::default(),
             losses: Losses::default(),
+            struck: Vec::new(),
             compares,
             may_break: !faults.is_empty(),
         };
@@ -424,11 +427,22 @@ impl<M: Model> TransitionSystem for Execution<M> {
     }
 
     fn save(&mut self, number: usize) -> bool {
-        self.memoised.as_mut().is_some_and(|memoised| memoised.save(number))
+        let is_saved = self.memoised.as_mut().is_some_and(|memoised| memoised.save(number));
+        if is_saved {
+            let len = self.struck.len().max(number + 1);
+            self.struck.resize(len, false);
+            self.struck[number] = self.losses.other;
+        }
+        is_saved
     }
 
     fn restore(&mut self, number: usize) -> bool {
-        self.memoised.as_mut().is_some_and(|memoised| memoised.restore(number))
+        let is_restored = self.memoised.as_mut().is_some_and(|memoised| memoised.restore(number));
+        if is_restored {
+            // (Of what is memoised nobody has crashed.)
+            self.losses.other = self.struck[number];
+        }
+        is_restored
     }
 
     fn violation(&mut self) -> Option<Violation> {
@@ -437,7 +451,10 @@ impl<M: Model> TransitionSystem for Execution<M> {
     }
 
     fn finish(&mut self) -> Result<(), Violation> {
-        let Some(Running { recorder, instance, .. }) = &self.running else { return Ok(()) };
+        let Some(Running { configuration, recorder, instance, .. }) = &self.running else { return Ok(()) };
+        if self.losses.other {
+            self.model.rests_after_faults(*configuration, recorder);
+        }
         let Some(Instance { state, members }) = instance else {
             return match self.stuck(recorder) {
                 Some(stuck) => Err(stuck),
@@ -445,9 +462,6 @@ impl<M: Model> TransitionSystem for Execution<M> {
             };
         };
         let Losses { crashed, other } = &self.losses;
-        if *other {
-            self.model.rests_after_faults(state, recorder);
-        }
         let excused = *other && self.model.drift().is_none()
             || crashed.iter().any(|&node| self.model.needs(state, node, recorder));
         match self.stuck(recorder) {

@@ -135,10 +135,10 @@ pub trait Model {
         let _ = (configuration, state, members, recorder);
     }
 
-    /// All has come to rest, and faults other than crashes struck: tells the oracles of a node that has lost its part without a crash,
-    /// if a fault may have kept from it what its requests would have ended by.
-    fn rests_after_faults(&self, state: &Self::State, recorder: &Recorder<Self::Oracles>) {
-        let _ = (state, recorder);
+    /// All has come to rest in an execution from this initial configuration, and faults other than crashes struck: tells the oracles of
+    /// a node that has lost its part without a crash, if a fault may have kept from it what its requests would have ended by.
+    fn rests_after_faults(&self, configuration: usize, recorder: &Recorder<Self::Oracles>) {
+        let _ = (configuration, recorder);
     }
 
     /// A node has crashed. All that this tells the oracles, the crash has touched.

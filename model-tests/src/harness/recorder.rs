@@ -177,6 +177,11 @@ impl<O: Explored> Recorder<O> {
         }
     }
 
+    /// Records at an execution's end what no program writes.
+    pub fn record_at_end(&self, event: &O::Event) {
+        self.record.borrow_mut().add(event);
+    }
+
     /// Something has happened, by a number for it, whose place among all that is noted matters to a judgement at the end.
     pub fn note(&self, what: u64) {
         self.write(move |record| {

@@ -124,8 +124,8 @@ impl Model for Crash {
 
     /// Who was left out learns it by what it is told or refused. A fault may have ended all that it said before anybody refused it,
     /// and what was to be told was dropped with its connection: a membership would ask.
-    fn rests_after_faults(&self, state: &State, recorder: &RecorderOf<Publishing>) {
-        recorder.record(Event::of_node(Nanos::ZERO, state.dead as u32, What::Crashed));
+    fn rests_after_faults(&self, configuration: usize, recorder: &RecorderOf<Publishing>) {
+        recorder.record_at_end(&Event::of_node(Nanos::ZERO, self.dead(configuration), What::Crashed));
     }
 
     fn violation_at(&self, State { nodes, dead }: &State, node: usize, member: &Member) -> Option<Violation> {

@@ -14,7 +14,6 @@ use super::steps::Program;
 use crate::explore::{AnyModel, Coverage, Size, SizeError, Violation};
 use crate::harness::{self, Harness, Model, Shape};
 use crate::oracle::Conduct;
-use crate::record::Record;
 use weft_protocols::dsm::{Alive, Dsm, DsmConfig, DsmStats, Reading, Shared};
 use weft_protocols::members::{Change, Member, View, ViewId};
 use weft_protocols::rt::Rt;
@@ -191,8 +190,8 @@ impl<R: Reading> Model for Crash<R> {
 
     /// Who was left out learns it by what it is told. What the witness had to say may have been dropped with a connection that a fault
     /// broke: a membership would ask.
-    fn rests_after_faults(&self, state: &State<R>, recorder: &harness::Recorder<Oracles>) {
-        recorder.record(Event::of_node(Nanos::ZERO, state.dead, What::Crashed));
+    fn rests_after_faults(&self, configuration: usize, recorder: &harness::Recorder<Oracles>) {
+        recorder.record_at_end(&Event::of_node(Nanos::ZERO, self.dead(configuration), What::Crashed));
     }
 
     fn finish(
