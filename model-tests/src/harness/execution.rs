@@ -41,8 +41,6 @@ pub struct Execution<M: Model> {
     trace: Option<Vec<TraceEvent>>,
     event_log: EventLog,
     losses: Losses,
-    /// Whether faults had struck in each state that is saved.
-    struck: Vec<bool>,
     /// Nodes note what they know, for comparing states.
     compares: bool,
     /// Connections may break. Not all is told apart that one that is made again leaves in an adapter while something is under
@@ -177,7 +175,6 @@ impl<M: Model> Execution<M> {
             trace: None,
             event_log: EventLog::default(),
             losses: Losses::default(),
-            struck: Vec::new(),
             compares,
             may_break: !faults.is_empty(),
         };
@@ -427,22 +424,15 @@ impl<M: Model> TransitionSystem for Execution<M> {
     }
 
     fn save(&mut self, number: usize) -> bool {
-        let is_saved = self.memoised.as_mut().is_some_and(|memoised| memoised.save(number));
-        if is_saved {
-            let len = self.struck.len().max(number + 1);
-            self.struck.resize(len, false);
-            self.struck[number] = self.losses.other;
-        }
-        is_saved
+        let struck = self.losses.other;
+        self.memoised.as_mut().is_some_and(|memoised| memoised.save(number, struck))
     }
 
     fn restore(&mut self, number: usize) -> bool {
-        let is_restored = self.memoised.as_mut().is_some_and(|memoised| memoised.restore(number));
-        if is_restored {
-            // (Of what is memoised nobody has crashed.)
-            self.losses.other = self.struck[number];
-        }
-        is_restored
+        let struck = self.memoised.as_mut().and_then(|memoised| memoised.restore(number));
+        // Of what is memoised nobody has crashed.
+        self.losses.other = struck.unwrap_or(self.losses.other);
+        struck.is_some()
     }
 
     fn violation(&mut self) -> Option<Violation> {

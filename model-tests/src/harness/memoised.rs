@@ -37,6 +37,7 @@ const KNOWS: u8 = 1;
 struct Saved<M: Model> {
     state: Option<SavedExecution>,
     record: Pages<M::Oracles>,
+    struck: bool,
 }
 
 impl<M: Model> Memoised<M> {
@@ -130,25 +131,28 @@ impl<M: Model> Memoised<M> {
         programs.ask(node, number, build, look)
     }
 
-    /// Keeps the present state under a number.
-    pub fn save(&mut self, number: usize) -> bool {
+    /// Keeps the present state under a number, and whether faults have struck in it.
+    pub fn save(&mut self, number: usize, struck: bool) -> bool {
         if self.saved.len() <= number {
             self.saved.resize_with(number + 1, || None);
         }
         let record = self.recorder.save();
-        let saved = self.saved[number].get_or_insert_with(|| Saved { state: None, record: record.clone() });
+        let saved =
+            self.saved[number].get_or_insert_with(|| Saved { state: None, record: record.clone(), struck });
         self.programs.save(&mut saved.state);
-        saved.record = record;
+        (saved.record, saved.struck) = (record, struck);
         true
     }
 
-    /// Goes back to what was kept.
-    pub fn restore(&mut self, number: usize) -> bool {
-        let Some(Some(Saved { state: Some(state), record })) = self.saved.get(number) else { return false };
+    /// Goes back to what was kept, if that can be, and says whether faults had struck in it.
+    pub fn restore(&mut self, number: usize) -> Option<bool> {
+        let Some(Some(Saved { state: Some(state), record, struck })) = self.saved.get(number) else {
+            return None;
+        };
         let there = self.programs.put_back(state);
         if there {
             self.recorder.restore(record);
         }
-        there
+        there.then_some(*struck)
     }
 }

@@ -257,6 +257,11 @@ pub enum Syndrome {
     Nak(Nak),
 }
 
+/// How many packets carry so many bytes, or answer a read of them: one at least.
+pub fn packets_of(len: u32, mtu: u32) -> u32 {
+    len.div_ceil(mtu).max(1)
+}
+
 /// What a packet asks or answers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Body {

@@ -4,7 +4,7 @@ pub(crate) mod canonical;
 mod query;
 mod responses;
 
-use super::packet::{Body, Data, Part, Reth};
+use super::packet::{Body, Data, Part, Reth, packets_of};
 use super::qp::{Outgoing, Qp};
 use super::wqe::{Atomic, Op, SendWqe};
 use super::{Hardware, Io};
@@ -224,7 +224,7 @@ impl Qp {
             wqe.psn = sq.psn;
             wqe.packets = match wqe.op {
                 Op::Atomic { .. } => 1,
-                _ => wqe.len.div_ceil(self.mtu).max(1),
+                _ => packets_of(wqe.len, self.mtu),
             };
         }
         Ok(())

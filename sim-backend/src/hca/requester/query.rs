@@ -1,7 +1,7 @@
 //! What an untimed world asks of a queue pair: what it waits for, and what its next step depends on.
 
 use crate::explore::state_hash::StateHash;
-use crate::hca::packet::{Body, Packet};
+use crate::hca::packet::{Body, Packet, packets_of};
 use crate::hca::qp::Qp;
 use crate::hca::{Buffers, Hardware, Io, Key, Route};
 use std::hash::Hash;
@@ -53,7 +53,7 @@ impl Qp {
     /// for the last of them when it has the first.
     pub fn last_answer_to(&self, packet: &Packet) -> Psn {
         match packet.body {
-            Body::ReadRequest { from } => packet.psn.plus(from.len.div_ceil(self.mtu).max(1) - 1),
+            Body::ReadRequest { from } => packet.psn.plus(packets_of(from.len, self.mtu) - 1),
             _ => packet.psn,
         }
     }

@@ -4,7 +4,7 @@
 use super::{Answer, Qp};
 use crate::access::What;
 use crate::fault;
-use crate::hca::packet::{Body, Data, Nak, Packet, Part, Reth, Syndrome};
+use crate::hca::packet::{Body, Data, Nak, Packet, Part, Reth, Syndrome, packets_of};
 use crate::hca::qp::Outgoing;
 use crate::hca::requester::{atomic_class, atomic_op};
 use crate::hca::{Hardware, Io};
@@ -42,7 +42,7 @@ impl Qp {
     }
 
     fn repeat_read(&mut self, packet: &Packet, from: Reth, hw: &mut Hardware, io: &mut Io<'_>) {
-        let packets = from.len.div_ceil(self.mtu).max(1);
+        let packets = packets_of(from.len, self.mtu);
         let (psn, end) = (packet.psn, packet.psn.plus(packets));
         let known =
             self.rq.records.iter().any(|r| {

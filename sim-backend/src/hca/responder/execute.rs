@@ -3,7 +3,7 @@
 use super::Outcome::{self, Answered, NotReady, Refuse};
 use super::{Answer, INVALID, Message, NO_ACCESS, Qp, Record};
 use crate::access::What;
-use crate::hca::packet::{Body, Nak, Packet, Part, Reth};
+use crate::hca::packet::{Body, Nak, Packet, Part, Reth, packets_of};
 use crate::hca::requester::{atomic_class, atomic_op};
 use crate::hca::wqe::Atomic;
 use crate::hca::{Hardware, Io, MAX_MESSAGE, Target};
@@ -181,7 +181,7 @@ impl Qp {
             Ok(source) => source,
             Err(refused) => return refused,
         };
-        let packets = from.len.div_ceil(self.mtu).max(1);
+        let packets = packets_of(from.len, self.mtu);
         self.rq.expected = packet.psn.plus(packets);
         self.end_message(io);
         self.rq.remember(Record { psn: packet.psn, packets, original: None });

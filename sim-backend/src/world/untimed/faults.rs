@@ -381,7 +381,6 @@ impl World {
     /// A packet is lost, or will be late: the requester that waits for it, or for its answer, may ask again.
     pub(in crate::world) fn lost(&mut self, id: u32) {
         let packet = self.state.packets.get(id);
-        let body = packet.body;
         let end = if packet.body.is_request() { packet.from } else { packet.to };
         if let Some(place) = place_of(end.qp) {
             self.touch(object::accepts(end.hca.0, place), AccessKind::Read);
@@ -393,7 +392,7 @@ impl World {
         let packet = self.state.packets.get(id);
         let Some((hca, key, qp)) = self.requester_of(packet) else { return };
         // What came out of turn was dropped, and this was to say so: for none of it there will be another word.
-        let unsaid = matches!(body, Body::Ack { syndrome: Syndrome::Nak(Nak::Sequence), .. });
+        let unsaid = matches!(packet.body, Body::Ack { syndrome: Syndrome::Nak(Nak::Sequence), .. });
         let psn = if unsaid { qp.newest() } else { qp.last_answer_to(packet) };
         self.mark_lost(hca, key, psn);
     }
