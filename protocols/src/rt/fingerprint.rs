@@ -40,7 +40,7 @@ const fn fold(a: u64, b: u64) -> u64 {
 
 impl StateHasher {
     /// That of one thing.
-    pub(super) fn of(what: &impl Hash) -> StateHasher {
+    pub(crate) fn of(what: &impl Hash) -> StateHasher {
         let mut print = StateHasher::default();
         what.hash(&mut print);
         print
