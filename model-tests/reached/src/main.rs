@@ -160,7 +160,7 @@ fn run(args: &Args) -> Result<(), String> {
     worlds.retain(|world| args.world.is_empty() || args.world.contains(world));
     let jobs = args.jobs.unwrap_or_else(|| std::thread::available_parallelism().map_or(1, usize::from));
     let tell = |explored: &Explored| {
-        let Explored { world, how, executions, exhaustive, violated } = explored;
+        let Explored { world, how, executions, exhaustive, violated, .. } = explored;
         if *violated {
             eprintln!("{world}, {how}: VIOLATED");
         } else if !args.quiet {
@@ -170,11 +170,13 @@ fn run(args: &Args) -> Result<(), String> {
     };
     let began = Instant::now();
     let times = Times { check: args.max_seconds, walks: args.walk_seconds };
-    if let Some(sample) = &sample {
-        return sample.meet(&mut program, &worlds, times, jobs, args.only.clone().unwrap_or(1..=usize::MAX));
-    }
     let explored = program.explore_all(&worlds, times, jobs, &tell)?;
     let seconds = began.elapsed().as_secs_f64();
+    if let Some(sample) = &sample {
+        first_broken(&explored)?;
+        sample.meet(&mut program, &explored, jobs, args.only.clone().unwrap_or(1..=usize::MAX));
+        return Ok(());
+    }
     let sources = root.join(SOURCES);
     let folders: Vec<PathBuf> = args.of.iter().map(|name| sources.join(name)).collect();
     if let Some(missing) = folders.iter().find(|folder| !folder.is_dir()) {
@@ -193,7 +195,12 @@ fn run(args: &Args) -> Result<(), String> {
         true => println!("{}", serde_json::to_string_pretty(&reached).map_err(|why| why.to_string())?),
         false => print(&reached),
     }
-    match reached.explored.iter().find(|explored| explored.violated) {
+    first_broken(&reached.explored)
+}
+
+/// The first world that does not hold is an error.
+fn first_broken(explored: &[Explored]) -> Result<(), String> {
+    match explored.iter().find(|explored| explored.violated) {
         Some(Explored { world, how, .. }) => Err(format!("{world}, {how}: a promise was broken")),
         None => Ok(()),
     }

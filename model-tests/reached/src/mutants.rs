@@ -2,10 +2,14 @@
 //!
 //! All of them are built at once. Each place is made a choice between what is there and what is tried, and a variable of the environment
 //! chooses, so that a mutant costs no build. The workspace itself is left as it is: a copy of it is changed.
+//!
+//! First no mutant runs, and each exploration tells which of their places it executes. One that does not come to a place is the same
+//! with its mutant, and is left out there.
 
-use crate::worlds::{Program, Times, Ways};
+use crate::worlds::{CHOOSES, Explored, Program, TELLS};
 use serde::Deserialize;
 use std::fs;
+use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Instant;
@@ -33,15 +37,23 @@ struct Mutant {
     equal: Option<String>,
 }
 
-/// What is put beside `protocols/src/lib.rs`: which mutant runs, asked once.
-const SWITCH: &str = "
+/// What is put beside `protocols/src/lib.rs`: which mutant runs, asked once; and who is told that a mutant's place is executed.
+const SWITCH: &str = r#"
 /// Whether this mutant runs.
-pub(crate) fn is_mutant(number: u32) -> bool {
-    static CHOSEN: std::sync::OnceLock<Option<u32>> = std::sync::OnceLock::new();
-    let chosen = || std::env::var(\"WEFT_MUTANT\").ok()?.parse().ok();
+pub(crate) fn is_mutant(number: usize) -> bool {
+    use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+    static CHOSEN: std::sync::OnceLock<Option<usize>> = std::sync::OnceLock::new();
+    static MET: [AtomicBool; 1024] = [const { AtomicBool::new(false) }; 1024];
+    if !MET[number].load(Relaxed) && !MET[number].swap(true, Relaxed) {
+        if let Some(file) = std::env::var_os("TELLS") {
+            let file = std::fs::File::options().create(true).append(true).open(file);
+            let _ = std::io::Write::write_all(&mut file.expect("a file to tell"), format!("{number}\n").as_bytes());
+        }
+    }
+    let chosen = || std::env::var("CHOOSES").ok()?.parse().ok();
     *CHOSEN.get_or_init(chosen) == Some(number)
 }
-";
+"#;
 
 impl Sample {
     /// Reads a list.
@@ -75,34 +87,33 @@ impl Sample {
         }
         let library = Path::new("protocols/src/lib.rs");
         let text = fs::read_to_string(root.join(library)).map_err(|why| why.to_string())?;
-        write(&tree.join(library), (text + SWITCH).as_bytes())?;
+        let switch = SWITCH.replace("TELLS", TELLS).replace("CHOOSES", CHOOSES);
+        write(&tree.join(library), (text + &switch).as_bytes())?;
         Program::build(&tree, folder, false, quiet)
     }
 
-    /// Meets each mutant of these numbers with all worlds, and prints what came of it.
-    ///
-    /// # Errors
-    ///
-    /// The worlds do not hold as they are.
+    /// Meets each mutant of these numbers with all that was explored and comes to its place, and prints what came of it.
     pub fn meet(
         &self,
         program: &mut Program,
-        worlds: &[String],
-        times: Times,
+        explored: &[Explored],
         jobs: usize,
-        numbers: std::ops::RangeInclusive<usize>,
-    ) -> Result<(), String> {
+        numbers: RangeInclusive<usize>,
+    ) {
         let (mut noticed, mut all) = (0, 0);
         for (number, mutant) in (1..).zip(&self.mutant).filter(|(number, _)| numbers.contains(number)) {
             program.mutant = Some(number);
             let began = Instant::now();
-            let by = [Ways::Quiet, Ways::Others]
-                .into_iter()
-                .find_map(|ways| program.first_violated(worlds, ways, times, jobs));
+            let come: Vec<&Explored> =
+                explored.iter().filter(|explored| explored.met.contains(&number)).collect();
+            let by = program.first_violated(&come, jobs);
             let seconds = began.elapsed().as_secs_f64();
             let Mutant { drawn, does, file, equal, .. } = mutant;
             let what = by.as_deref().unwrap_or(if equal.is_some() { "equal" } else { "survived" });
-            println!("{number:>3} {drawn:<5} {seconds:>6.1} s  {what:<50} {}: {does}", file.display());
+            let (file, come) = (file.display(), come.len());
+            println!(
+                "{number:>3} {drawn:<5} {seconds:>6.1} s of {come:>4} explorations  {what:<50} {file}: {does}"
+            );
             if equal.is_none() {
                 all += 1;
                 noticed += usize::from(by.is_some());
@@ -110,7 +121,6 @@ impl Sample {
         }
         let share = 100.0 * noticed as f64 / f64::from(all.max(1));
         println!("{noticed} of {all} that are no equal programs were noticed ({share:.0} %)");
-        Ok(())
     }
 }
 

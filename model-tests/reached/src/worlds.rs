@@ -6,11 +6,16 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitStatus, Output, Stdio};
 use std::sync::Mutex;
+use std::sync::atomic::AtomicUsize;
+use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
 use weft_sim::explore::Outcome;
 
 /// The variable that says which mutant runs.
-const CHOOSES: &str = "WEFT_MUTANT";
+pub const CHOOSES: &str = "WEFT_MUTANT";
+
+/// The variable that says in which file it is told which mutants' places are executed.
+pub const TELLS: &str = "WEFT_MUTANTS_MET";
 
 /// For how long each world is explored, in seconds.
 #[derive(Clone, Copy)]
@@ -19,17 +24,6 @@ pub struct Times {
     pub check: u64,
     /// By walks.
     pub walks: u64,
-}
-
-/// Some of the ways in which a world is explored.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub enum Ways {
-    /// Every one.
-    All,
-    /// Without faults.
-    Quiet,
-    /// All others.
-    Others,
 }
 
 /// How a world is explored.
@@ -69,6 +63,20 @@ pub struct Explored {
     pub violated: bool,
     /// Whether there were no more.
     pub exhaustive: bool,
+    /// That again, for who explores the same once more.
+    #[serde(skip)]
+    plan: Plan,
+    /// The mutants whose places were executed, if the program has some.
+    #[serde(skip)]
+    pub met: BTreeSet<usize>,
+}
+
+/// How a world is explored, and for how long at most.
+#[derive(Clone, Debug)]
+struct Plan {
+    how: How,
+    kinds: String,
+    seconds: u64,
 }
 
 /// An instrumented `weft`, and where its profiles go.
@@ -79,6 +87,8 @@ pub struct Program {
     pub profiles: PathBuf,
     /// Which of the mutants in it runs, if it has some.
     pub mutant: Option<usize>,
+    /// The name of the next file about mutants.
+    next: AtomicUsize,
 }
 
 /// What a run takes beyond the time that it is given: it may end what it has begun, and make a failure small.
@@ -109,9 +119,12 @@ impl Program {
             .stdout(Stdio::null())
             .status();
         match status {
-            Ok(status) if status.success() => {
-                Ok(Program { path: folder.join("debug/weft"), profiles, mutant: None })
-            }
+            Ok(status) if status.success() => Ok(Program {
+                path: folder.join("debug/weft"),
+                profiles,
+                mutant: None,
+                next: AtomicUsize::new(0),
+            }),
             Ok(_) => Err("weft cannot be built".into()),
             Err(why) => Err(format!("cargo cannot be run: {why}")),
         }
@@ -153,10 +166,13 @@ impl Program {
         Ok(listed.worlds.iter().filter(wanted).map(|world| world.name.clone()).collect())
     }
 
-    /// Explores a world for at most so many seconds. `None` if it has no such fault.
-    fn explore(&self, world: &str, how: How, kinds: &str, seconds: u64) -> Result<Option<Explored>, String> {
-        let seconds = seconds.to_string();
+    /// Explores a world. `None` if it has no such fault.
+    fn explore(&self, world: &str, plan: Plan) -> Result<Option<Explored>, String> {
+        let Plan { how, kinds, seconds } = &plan;
+        let (how, seconds) = (*how, seconds.to_string());
         let mut command = self.command("%4m.profraw");
+        let tells = self.profiles.join(format!("met-{}", self.next.fetch_add(1, Relaxed)));
+        command.env(TELLS, &tells);
         match how {
             How::Walks | How::MortalWalks => {
                 command.args(["fuzz", world, "--jobs", "1", "--seconds", &seconds])
@@ -183,42 +199,40 @@ impl Program {
             serde_json::from_slice(&output.stdout).map_err(|why| format!("{}: {why}", name()))?;
         let executions = report.executions.or(report.seeds).unwrap_or_default();
         let exhaustive = report.exhaustive.unwrap_or(false);
+        let told = std::fs::read_to_string(&tells).unwrap_or_default();
+        let _ = std::fs::remove_file(&tells);
+        let met = told.lines().filter_map(|number| number.parse().ok()).collect();
         let (world, how) = (world.to_owned(), how.to_string());
-        Ok(Some(Explored { world, how, executions, violated, exhaustive }))
+        Ok(Some(Explored { world, how, executions, violated, exhaustive, plan, met }))
     }
 
-    /// Explores a world in some ways, unless `tell` says that it is enough.
+    /// Explores a world in every way.
     fn explore_in(
         &self,
         world: &str,
-        ways: Ways,
         Times { check, walks }: Times,
-        tell: &(dyn Fn(&Explored) -> bool + Sync),
+        tell: &(dyn Fn(Explored) + Sync),
     ) -> Result<(), String> {
         let (mut lasting, mut mortal) = (Vec::new(), Vec::new());
         let faults = Outcome::ALL.into_iter().filter(|outcome| outcome.is_fault());
-        let quiet = [How::Quiet].into_iter().filter(|_| ways != Ways::Others);
-        for how in quiet.chain(faults.filter(|_| ways != Ways::Quiet).map(How::Fault)) {
+        for how in [How::Quiet].into_iter().chain(faults.map(How::Fault)) {
             let kinds = match how {
                 How::Fault(fault) => fault.name(),
                 _ => "",
             };
-            let Some(explored) = self.explore(world, how, kinds, check)? else { continue };
+            let plan = Plan { how, kinds: kinds.to_owned(), seconds: check };
+            let Some(explored) = self.explore(world, plan)? else { continue };
             match kinds {
                 "" => {}
                 "crash" | "restart" | "slow-node" => mortal.push(kinds),
                 _ => lasting.push(kinds),
             }
-            if !tell(&explored) {
-                return Ok(());
-            }
+            tell(explored);
         }
-        for (how, kinds) in [(How::Walks, lasting), (How::MortalWalks, mortal)] {
-            if (walks == 0 || ways == Ways::Quiet || how == How::MortalWalks && kinds.is_empty())
-                || self.explore(world, how, &kinds.join(","), walks)?.is_some_and(|explored| !tell(&explored))
-            {
-                break;
-            }
+        let mortal = (!mortal.is_empty()).then_some((How::MortalWalks, mortal));
+        for (how, kinds) in [(How::Walks, lasting)].into_iter().chain(mortal).filter(|_| walks > 0) {
+            let plan = Plan { how, kinds: kinds.join(","), seconds: walks };
+            self.explore(world, plan)?.into_iter().for_each(tell);
         }
         Ok(())
     }
@@ -237,13 +251,12 @@ impl Program {
     ) -> Result<Vec<Explored>, String> {
         let found = Mutex::new(Vec::new());
         let failed = Mutex::new(None);
-        let tell = |explored: &Explored| {
-            found.lock().expect("no worker panics").push(explored.clone());
-            tell(explored);
-            true
+        let tell = |explored: Explored| {
+            tell(&explored);
+            found.lock().expect("no worker panics").push(explored);
         };
         each(worlds, jobs, &|world| {
-            if let Err(why) = self.explore_in(world, Ways::All, times, &tell) {
+            if let Err(why) = self.explore_in(world, times, &tell) {
                 *failed.lock().expect("no worker panics") = Some(why);
             }
             true
@@ -254,24 +267,18 @@ impl Program {
         }
     }
 
-    /// Explores worlds until one does not hold, or does not even end: what that was.
-    pub fn first_violated(&self, worlds: &[String], ways: Ways, times: Times, jobs: usize) -> Option<String> {
+    /// Explores once more what was explored, until a world does not hold, or does not even end: what that was.
+    pub fn first_violated(&self, again: &[&Explored], jobs: usize) -> Option<String> {
         let first = Mutex::new(None);
-        let is_open = || first.lock().expect("no worker panics").is_none();
-        let note = |what: String| {
-            first.lock().expect("no worker panics").get_or_insert(what);
-        };
-        let tell = |explored: &Explored| {
-            if explored.violated {
-                note(format!("{}, {}", explored.world, explored.how));
-            }
-            is_open()
-        };
-        each(worlds, jobs, &|world| {
-            if let Err(why) = self.explore_in(world, ways, times, &tell) {
-                note(why);
-            }
-            is_open()
+        each(again, jobs, &|Explored { world, how, plan, .. }| {
+            let wrong = match self.explore(world, plan.clone()) {
+                Ok(Some(explored)) if !explored.violated => None,
+                Ok(_) => Some(format!("{world}, {how}")),
+                Err(why) => Some(why),
+            };
+            let mut first = first.lock().expect("no worker panics");
+            *first = first.take().or(wrong);
+            first.is_none()
         });
         first.into_inner().expect("no worker panics")
     }
@@ -289,11 +296,11 @@ impl Program {
     }
 }
 
-/// Does something with each world, several at a time, as long as it says that there is more to do.
-fn each(worlds: &[String], jobs: usize, run: &(dyn Fn(&str) -> bool + Sync)) {
-    let open = Mutex::new(worlds.iter());
+/// Does something with each of them, several at a time, as long as it says that there is more to do.
+fn each<T: Sync>(all: &[T], jobs: usize, run: &(dyn Fn(&T) -> bool + Sync)) {
+    let open = Mutex::new(all.iter());
     let next = || open.lock().expect("no worker panics").next();
-    let work = || while next().is_some_and(|world| run(world)) {};
+    let work = || while next().is_some_and(run) {};
     std::thread::scope(|scope| (0..jobs.max(1)).for_each(|_| drop(scope.spawn(work))));
 }
 

@@ -26,11 +26,16 @@ impl Member {
         Place { rt, mesh, node: node as u32, nodes: nodes as u32, incarnation, members: None }
     }
 
-    /// What its connections keep although nobody asks for anything, by name. Messages may be unacknowledged: models have
+    /// What its runtime and its connections keep although nobody asks for anything, by name. Messages may be unacknowledged: models have
     /// no timer that would tell the sender.
-    pub fn leftovers(&self) -> [(&'static str, u64); 2] {
-        let audit = self.mesh.audit();
-        [("operations outstanding", audit.outstanding), ("operations waiting", audit.waiting)]
+    pub fn leftovers(&self) -> [(&'static str, u64); 3] {
+        let (audit, rt) = (self.mesh.audit(), self.rt.audit());
+        let known = rt.sends + rt.unsignaled + rt.receives;
+        [
+            ("operations outstanding", audit.outstanding),
+            ("operations waiting", audit.waiting),
+            ("requests whose end nobody has looked at", rt.slots.abs_diff(known) as u64),
+        ]
     }
 }
 

@@ -81,12 +81,11 @@ impl<V: Verbs> Daemon<V> {
 
     /// A member has reported all that it has and wants.
     pub(super) fn on_reported(self: &Rc<Self>, from: Rank, remaining: u64) {
+        let Some(members) = &self.members else { return bump(&self.counters.out_of_turn) };
         let over = match remaining {
             0 => Nanos::ZERO,
             // By its clock, which may be slower by the drift.
-            _ => {
-                self.rt.now() + Nanos(remaining) + self.members.as_ref().map_or(Nanos::ZERO, |of| of.drift())
-            }
+            _ => self.rt.now() + Nanos(remaining) + members.drift(),
         };
         let Some(fence) = self.homes.reported(from, over) else { return };
         let daemon = Rc::clone(self);

@@ -60,7 +60,9 @@ impl Keeper {
         message: Message,
         out: &mut Vec<(Rank, Message)>,
     ) -> Result<(), OutOfTurn> {
-        if self.home_of(key) != Some(self.me) {
+        // Without views there is nothing to be reported at the beginning of one.
+        let is_of_a_view = matches!(message, Message::Holds { .. });
+        if self.home_of(key) != Some(self.me) || is_of_a_view && !self.in_views {
             return Err(OutOfTurn);
         }
         let may = self.may(key, now);

@@ -63,17 +63,7 @@ pub fn worlds() -> Vec<Entry> {
         broken("planted-forgetful", "an executor that does not poll after arming", Requests::KEYS, forgetful),
     ]);
     all.extend(calls::worlds());
-    all.extend([
-        held(
-            "srsl-strangers",
-            "the lock server, and a node that says what nobody should",
-            STRANGERS,
-            |size| strangers("srsl-strangers", Scheme::Srsl, size),
-        ),
-        held("ncosed-strangers", "N-CoSED, and a node that says what nobody should", STRANGERS, |size| {
-            strangers("ncosed-strangers", Scheme::Ncosed, size)
-        }),
-    ]);
+    all.extend(with_strangers());
     all.extend(among_members());
     all.extend(as_published());
     all
@@ -86,9 +76,25 @@ const NODES: &[Key] = &[Key { name: "nodes", help: "how many nodes" }];
 /// None: a size is not what matters there.
 const STRANGERS: &[Key] = &[];
 
-fn strangers(name: &str, scheme: Scheme, _: &Size) -> Built {
-    let requests = Size::new([("modes", "x,s,")]);
-    harnessed(Strangers(locks(name, scheme, Manner::OneByOne, &requests)?))
+macro_rules! strangers {
+    ($($name:literal $scheme:ident $says:ident $about:literal,)*) => {
+        /// The shipped locks, and a node that says what it should not.
+        fn with_strangers() -> Vec<Entry> {
+            vec![$(held($name, $about, STRANGERS, |_| {
+                let requests = Size::new([("modes", "x,s,")]);
+                let locks = locks($name, Scheme::$scheme, Manner::OneByOne, &requests)?;
+                harnessed(Strangers { locks, says: strangers::$says })
+            })),*]
+        }
+    };
+}
+
+strangers! {
+    "srsl-strangers" Srsl of_nothing "the lock server, and a node that says what nobody should",
+    "ncosed-strangers" Ncosed of_nothing "N-CoSED, and a node that says what nobody should",
+    "srsl-out-of-turn" Srsl out_of_turn "the lock server, and a node that says what others may say of the lock",
+    "dqnl-out-of-turn" Dqnl out_of_turn "DQNL, and a node that says what others may say of the lock",
+    "ncosed-out-of-turn" Ncosed out_of_turn "N-CoSED, and a node that says what others may say of the lock",
 }
 
 const fn held(name: &'static str, about: &'static str, keys: &'static [Key], make: Make) -> Entry {

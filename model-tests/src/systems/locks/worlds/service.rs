@@ -40,7 +40,7 @@ impl Locks {
     }
 
     /// The first key whose home is the wanted one.
-    fn key(&self) -> LockKey {
+    pub(super) fn key(&self) -> LockKey {
         let at_home = |key: &LockKey| key.home(self.nodes()).index() == self.home as usize;
         (0..).map(LockKey).find(at_home).expect("every node is a home")
     }
