@@ -71,6 +71,13 @@ pub struct Explored {
     pub met: BTreeSet<usize>,
 }
 
+impl Explored {
+    /// Whether there were no faults.
+    pub fn is_quiet(&self) -> bool {
+        self.plan.how == How::Quiet
+    }
+}
+
 /// How a world is explored, and for how long at most.
 #[derive(Clone, Debug)]
 struct Plan {
