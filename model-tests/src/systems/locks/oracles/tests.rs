@@ -99,6 +99,31 @@ fn a_downgraded_holds_token_lies_between_its_neighbours() {
 }
 
 #[test]
+fn who_comes_after_a_hold_that_nobody_gives_back_has_a_larger_token() {
+    let gets = |at, node, mode, n| [event(at, node, mode, ASKS), event(at, node, mode, token(n))];
+    let until = |at, node, until| {
+        event(at, node, Exclusive, What::Leased { until: Nanos::from_micros(until), lineage: 1 })
+    };
+    let begin = [vec![until(1, 0, 5)], gets(2, 0, Exclusive, 3).to_vec()].concat();
+    let crashes = [begin.clone(), vec![event(3, 0, Exclusive, What::Crashed)]].concat();
+    for (before, mode) in [(&begin, Exclusive), (&begin, Shared), (&crashes, Exclusive), (&crashes, Shared)] {
+        let then = |n| [vec![until(4, 1, 50)], gets(6, 1, mode, n).to_vec()].concat();
+        assert_eq!(judged(false, &[before.clone(), then(4)].concat()), [""; 0]);
+        let text = format!(
+            "fencing tokens: at 6.00 us: n1/c0#0 holds lock 0000000000000001 {mode} with token 3, \
+             and n0/c0#0 has 3 and never gave it back"
+        );
+        assert_eq!(judged(false, &[before.clone(), then(3)].concat()), [text]);
+    }
+    // Given back, or lost and told so: within a view all have one token.
+    for over in [What::Released, What::Lost] {
+        let history =
+            [begin.clone(), vec![event(3, 0, Exclusive, over)], gets(6, 1, Exclusive, 3).to_vec()].concat();
+        assert_eq!(judged(false, &history), [""; 0]);
+    }
+}
+
+#[test]
 fn what_is_not_held_cannot_be_downgraded() {
     let history = [event(1, 0, Exclusive, ASKS), event(2, 0, Exclusive, What::Downgraded { token: None })];
     assert_eq!(

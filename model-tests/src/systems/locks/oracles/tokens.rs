@@ -11,19 +11,30 @@ use weft_protocols::locks::{LockKey, Mode, Token};
 ///
 /// An exclusive grant's token is above all earlier tokens of its lock; a shared grant's is above those of the
 /// exclusive grants before it, and so is the one that a hold has from its downgrade on. A scheme that counts no grants has tokens among
-/// members alone, which say the view: those of one view are equal, and none is below an earlier one.
+/// members alone, which say the view: those of one view are equal, and none is below an earlier one. In every scheme a grant's token is
+/// above that of a hold which it does not go with and which nobody has given back: that one's node has crashed or was left out, and may
+/// still wake up.
 #[derive(Clone, Debug, Default)]
 pub struct Tokens {
     expected: bool,
-    locks: BTreeMap<(u64, LockKey), Highest>,
+    locks: BTreeMap<Place, Highest>,
+    /// Of which lock each hold is that has not ended.
+    held: BTreeMap<RequestId, Place>,
     /// The lineage of views in which each node has its lease, where there is a membership: tokens of two have no order.
     lineages: BTreeMap<u32, u64>,
 }
+
+/// A lock, in a lineage of views.
+type Place = (u64, LockKey);
 
 #[derive(Clone, Debug, Default)]
 struct Highest {
     of_any: Option<(Token, RequestId)>,
     of_exclusive: Option<(Token, RequestId)>,
+    /// Holds that have not ended.
+    held: BTreeMap<RequestId, (Mode, Token)>,
+    /// The highest that the dead had when they died, shared and exclusive.
+    of_the_dead: [Option<(Token, RequestId)>; 2],
 }
 
 impl Tokens {
@@ -34,10 +45,32 @@ impl Tokens {
 }
 
 impl Tokens {
-    /// Adds to a hash the highest tokens. Who had them is for reports.
+    /// Adds to a hash the highest tokens, and what is held. Who had them is for reports.
     pub(super) fn state(&self, mut to: &mut dyn Hasher) {
-        for (key, Highest { of_any, of_exclusive }) in &self.locks {
+        for (key, Highest { of_any, of_exclusive, held, of_the_dead }) in &self.locks {
             (key, of_any.map(|(token, _)| token), of_exclusive.map(|(token, _)| token)).hash(&mut to);
+            (held, of_the_dead.map(|of| of.map(|(token, _)| token))).hash(&mut to);
+        }
+    }
+
+    /// A hold is over.
+    fn ended(&mut self, request: RequestId) {
+        let of = self.held.remove(&request).and_then(|place| self.locks.get_mut(&place));
+        of.map(|lock| lock.held.remove(&request));
+    }
+
+    /// Nobody gives back what a node's clients held.
+    fn crashed(&mut self, node: u32) {
+        self.held.retain(|request, _| request.client.node != node);
+        for Highest { held, of_the_dead, .. } in self.locks.values_mut() {
+            held.retain(|request, (mode, token)| {
+                let highest = &mut of_the_dead[usize::from(*mode == Mode::Exclusive)];
+                let is_dead = request.client.node == node;
+                if is_dead && highest.is_none_or(|(highest, _)| highest < *token) {
+                    *highest = Some((*token, *request));
+                }
+                !is_dead
+            });
         }
     }
 }
@@ -62,12 +95,25 @@ impl Oracle<Event> for Tokens {
                 self.lineages.insert(event.request.client.node, lineage);
                 return Ok(());
             }
-            _ => return Ok(()),
+            What::Crashed => {
+                self.crashed(event.request.client.node);
+                return Ok(());
+            }
+            what => {
+                if what.ends() {
+                    self.ended(event.request);
+                }
+                return Ok(());
+            }
         };
         let lineage = self.lineages.get(&event.request.client.node).copied().unwrap_or(0);
+        // What is downgraded is a hold that ends, and another one.
+        self.ended(event.request);
         match token {
             Some(token) => {
-                let highest = self.locks.entry((lineage, event.key)).or_default();
+                let place = (lineage, event.key);
+                self.held.insert(event.request, place);
+                let highest = self.locks.entry(place).or_default();
                 highest.grant(event, mode, token, self.expected)
             }
             None if self.expected => Err(format!(
@@ -92,12 +138,24 @@ impl Highest {
         if mode == Mode::Exclusive && self.of_exclusive.is_none_or(|(highest, _)| highest < token) {
             self.of_exclusive = new;
         }
+        let living = self.held.iter().map(|(request, (mode, token))| (*mode, *token, *request));
+        let dead = [Mode::Shared, Mode::Exclusive].into_iter().zip(self.of_the_dead);
+        let dead = dead.filter_map(|(mode, of)| of.map(|(token, request)| (mode, token, request)));
+        let as_high =
+            living.chain(dead).find(|(other, highest, _)| !other.goes_with(mode) && token <= *highest);
+        self.held.insert(event.request, (mode, token));
         match below {
             Some((highest, other)) if token < highest || grows && token == highest => Err(format!(
                 "{} holds lock {} {mode} with token {token}, but {other} had {highest} before",
                 event.request, event.key
             )),
-            _ => Ok(()),
+            _ => match as_high {
+                Some((_, highest, other)) => Err(format!(
+                    "{} holds lock {} {mode} with token {token}, and {other} has {highest} and never gave it back",
+                    event.request, event.key
+                )),
+                None => Ok(()),
+            },
         }
     }
 }
