@@ -68,6 +68,12 @@ impl BesideExclusion {
             progress: Progress::default(),
         }
     }
+
+    /// The same, of nodes that are all members: every grant has a token.
+    #[must_use]
+    pub fn among_members(self) -> BesideExclusion {
+        BesideExclusion { tokens: self.tokens.among_members(), ..self }
+    }
 }
 
 impl Oracles for BesideExclusion {

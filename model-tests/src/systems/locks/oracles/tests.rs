@@ -115,6 +115,9 @@ fn who_comes_after_a_hold_that_nobody_gives_back_has_a_larger_token() {
         );
         assert_eq!(judged(false, &[before.clone(), then(3)].concat()), [text]);
     }
+    let without = [begin.clone(), vec![until(4, 1, 50)], asks_and_gets(6, 1, Exclusive).to_vec()].concat();
+    let text = "fencing tokens: at 6.00 us: n1/c0#0 is granted lock 0000000000000001 without a token, which is promised there";
+    assert_eq!(judged(false, &without), [text], "a member");
     // Given back, or lost and told so: within a view all have one token.
     for over in [What::Released, What::Lost] {
         let history =

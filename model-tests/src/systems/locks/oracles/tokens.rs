@@ -17,6 +17,8 @@ use weft_protocols::locks::{LockKey, Mode, Token};
 #[derive(Clone, Debug, Default)]
 pub struct Tokens {
     expected: bool,
+    /// Every grant must have one that says its view, at least.
+    among_members: bool,
     locks: BTreeMap<Place, Highest>,
     /// Of which lock each hold is that has not ended.
     held: BTreeMap<RequestId, Place>,
@@ -41,6 +43,12 @@ impl Tokens {
     /// Watches a scheme's tokens; `expected` says whether every grant must have one.
     pub fn new(expected: bool) -> Tokens {
         Tokens { expected, ..Tokens::default() }
+    }
+
+    /// The same, of nodes that are all members.
+    #[must_use]
+    pub fn among_members(self) -> Tokens {
+        Tokens { among_members: true, ..self }
     }
 }
 
@@ -106,7 +114,9 @@ impl Oracle<Event> for Tokens {
                 return Ok(());
             }
         };
-        let lineage = self.lineages.get(&event.request.client.node).copied().unwrap_or(0);
+        let lineage = self.lineages.get(&event.request.client.node).copied();
+        let must_have = self.expected || self.among_members || lineage.is_some();
+        let lineage = lineage.unwrap_or(0);
         // What is downgraded is a hold that ends, and another one.
         self.ended(event.request);
         match token {
@@ -116,8 +126,8 @@ impl Oracle<Event> for Tokens {
                 let highest = self.locks.entry(place).or_default();
                 highest.grant(event, mode, token, self.expected)
             }
-            None if self.expected => Err(format!(
-                "{} is granted lock {} without a token, which its scheme promises",
+            None if must_have => Err(format!(
+                "{} is granted lock {} without a token, which is promised there",
                 event.request, event.key
             )),
             None => Ok(()),

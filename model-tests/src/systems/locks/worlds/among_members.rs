@@ -200,7 +200,7 @@ impl Model for AmongMembers {
     }
 
     fn oracles(&self) -> BesideExclusion {
-        BesideExclusion::new(self.scheme.has_tokens())
+        BesideExclusion::new(self.scheme.has_tokens()).among_members()
     }
 
     fn promises(&self) -> &'static [&'static str] {
