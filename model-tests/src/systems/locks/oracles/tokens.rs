@@ -63,8 +63,9 @@ impl Tokens {
 
     /// A hold is over.
     fn ended(&mut self, request: RequestId) {
-        let of = self.held.remove(&request).and_then(|place| self.locks.get_mut(&place));
-        of.map(|lock| lock.held.remove(&request));
+        if let Some(lock) = self.held.remove(&request).and_then(|place| self.locks.get_mut(&place)) {
+            lock.held.remove(&request);
+        }
     }
 
     /// Nobody gives back what a node's clients held.

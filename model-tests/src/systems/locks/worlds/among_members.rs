@@ -195,7 +195,7 @@ impl Model for AmongMembers {
 
     /// Of three nodes a crash beside one that leaves would leave no majority.
     fn faults(&self) -> FaultSet {
-        let survived = FaultSet::ALL.without(Outcome::Restart);
+        let survived = FaultSet::ALL.without_all(FaultSet::OF_DISKS).without(Outcome::Restart);
         if self.course == Course::Leaves { survived.without(Outcome::Crash) } else { survived }
     }
 
