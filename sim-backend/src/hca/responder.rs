@@ -37,9 +37,22 @@ struct Record {
 /// An answer that waits behind a read's.
 #[derive(Clone, Copy, Debug, Hash)]
 enum Answer {
-    Read { psn: Psn, sent: u32, packets: u32, source: Option<Target>, len: u32, msn: u32 },
+    Read(ReadAnswer),
     Atomic { psn: Psn, original: u64, msn: u32, op: fault::Op },
     Ack { psn: Psn, syndrome: Syndrome, msn: u32, op: fault::Op },
+}
+
+/// The answer to a read, of which some packets are sent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+struct ReadAnswer {
+    psn: Psn,
+    sent: u32,
+    packets: u32,
+    source: Option<Target>,
+    len: u32,
+    msn: u32,
+    /// It was asked for again. Who asked may have the first answer by now, and be done.
+    again: bool,
 }
 
 /// The receive queue and the responder's side of a reliable connection.
@@ -99,8 +112,11 @@ impl Responder {
         !self.answers.is_empty()
     }
 
-    fn reads_under_way(&self) -> usize {
-        self.answers.iter().filter(|answer| matches!(answer, Answer::Read { .. })).count()
+    fn reads_under_way(&self) -> impl Iterator<Item = &ReadAnswer> {
+        self.answers.iter().filter_map(|answer| match answer {
+            Answer::Read(read) => Some(read),
+            _ => None,
+        })
     }
 
     fn remember(&mut self, record: Record) {

@@ -58,18 +58,24 @@ fn a_record_that_was_displaced_is_not_answered() {
     assert_eq!(bench.word(1, 0), 5);
 }
 
-#[test]
-fn a_read_more_than_is_served_at_a_time_is_refused() {
-    let mut bench = Bench::connected();
+/// End 0 asks to read all that end 1 has, for the n-th time, from 0. It is answered by 64 packets.
+fn asks_to_read_all(bench: &Bench, n: u32) -> Packet {
     let from = Reth { addr: bench.ends[1].addr, rkey: bench.ends[1].rkey, len: LEN as u32 };
     let body = Body::ReadRequest { from };
     let (from, to, route) = (bench.endpoint(0), bench.endpoint(1), bench.route(0));
     let (data, op) = (Data::NONE, weft_sim::fault::Op::Read);
+    let (psn, ack_req, solicited, migrated) = (PSN.plus(64 * n), false, false, true);
+    Packet { from, to, route, psn, ack_req, solicited, migrated, body, data, op }
+}
+
+#[test]
+fn a_read_more_than_is_served_at_a_time_is_refused() {
+    let mut bench = Bench::connected();
     // Each is answered by 64 packets, of which 16 leave a turn: with the fifth the first has been answered.
     for n in 0..6 {
         assert_eq!(bench.qp(1).state(), QpState::Rts, "before read {n}");
-        let (psn, ack_req, solicited, migrated) = (PSN.plus(64 * n), false, false, true);
-        bench.give(1, Packet { from, to, route, psn, ack_req, solicited, migrated, body, data, op });
+        let packet = asks_to_read_all(&bench, n);
+        bench.give(1, packet);
     }
     let refused = |packet: &&Packet| matches!(packet.body, Body::Ack { syndrome: Syndrome::Nak(_), .. });
     for _ in 0..30 {
@@ -82,6 +88,37 @@ fn a_read_more_than_is_served_at_a_time_is_refused() {
         QpState::Err,
         "four are served at a time, and the sixth was the fifth of them"
     );
+}
+
+/// End 1 has answered a read, and answers it some times more. Its requester may have the first answer, and be done.
+fn answers_again(times: usize) -> Bench {
+    let mut bench = Bench::connected();
+    let packet = asks_to_read_all(&bench, 0);
+    bench.give(1, packet);
+    (0..4).for_each(|_| bench.serve(1));
+    assert_eq!(bench.to[0].len(), 64);
+    (0..times).for_each(|_| bench.give(1, packet));
+    bench
+}
+
+#[test]
+fn a_read_is_taken_while_those_before_it_are_answered_once_more() {
+    let mut bench = answers_again(5);
+    let packet = asks_to_read_all(&bench, 1);
+    bench.give(1, packet);
+    (0..30).for_each(|_| bench.serve(1));
+    assert_eq!(bench.qp(1).state(), QpState::Rts);
+    assert_eq!(bench.to[0].len(), 7 * 64);
+}
+
+#[test]
+fn a_region_given_up_while_its_read_is_answered_once_more_breaks_nothing() {
+    let mut bench = answers_again(1);
+    let mr = bench.ends[1].mr;
+    bench.ends[1].hca.hw.memory.drop_handle(mr);
+    (0..8).for_each(|_| bench.serve(1));
+    assert_eq!(bench.qp(1).state(), QpState::Rts);
+    assert!(bench.to[0].iter().all(|packet| matches!(packet.body, Body::ReadResponse { .. })));
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! What a responder answers, and in which order: duplicates, refusals, acknowledgements, a read's data
 //! (IBA 9.7.4.3, 9.7.5, 9.9.3).
 
-use super::{Answer, Qp};
+use super::{Answer, Qp, ReadAnswer};
 use crate::access::What;
 use crate::fault;
 use crate::hca::packet::{Body, Data, Nak, Packet, Part, Reth, Syndrome, packets_of};
@@ -49,7 +49,7 @@ impl Qp {
                 r.original.is_none() && psn.since(r.psn) >= 0 && end.since(r.psn.plus(r.packets)) <= 0
             });
         // Copies of one request must not pile up behind its answer.
-        let room = self.rq.reads_under_way() < 2 * self.rq.most_records;
+        let room = self.rq.reads_under_way().count() < 2 * self.rq.most_records;
         let may = self.access().contains(AccessFlags::REMOTE_READ);
         let source = self.reach(from, AccessFlags::REMOTE_READ, hw);
         let (true, true, true, Ok(source)) = (known, room, may, source) else {
@@ -58,7 +58,8 @@ impl Qp {
         };
         self.note_execution(from.addr, Execution::ReadAgain { len: from.len }, packet, hw, io);
         let (len, msn) = (from.len, self.rq.msn);
-        self.rq.queue_answer(Answer::Read { psn, sent: 0, packets, source, len, msn });
+        let read = ReadAnswer { psn, sent: 0, packets, source, len, msn, again: true };
+        self.rq.queue_answer(Answer::Read(read));
     }
 
     /// Refuses a request for good: the peer is told, a receive request that it was about to use completes with
@@ -146,9 +147,8 @@ impl Qp {
     fn send_read_packet(&mut self, hw: &mut Hardware, io: &mut Io<'_>) -> bool {
         let mtu = self.mtu;
         let who = self.as_server(hw.node, self.peer.unwrap_or(self.me), WcOp::Read);
-        let Some(Answer::Read { psn, sent, packets, source, len, msn }) = self.rq.answers.front_mut() else {
-            return true;
-        };
+        let Some(Answer::Read(read)) = self.rq.answers.front_mut() else { return true };
+        let ReadAnswer { psn, sent, packets, source, len, msn, again: _ } = read;
         let part = Part::of(*sent, *packets);
         let from = *sent * mtu;
         let n = (*len - from).min(mtu) as usize;
@@ -170,11 +170,15 @@ impl Qp {
         part.ends()
     }
 
-    /// The region was deregistered while it was being read: what remains is refused.
+    /// The region was deregistered while it was being read: what remains is refused. Of what was asked for again it is left out, as
+    /// such a request is ignored that comes now: who has the first answer may have let its owner go on.
     #[cold]
     fn read_lost_its_region(&mut self, hw: &mut Hardware, io: &mut Io<'_>) -> bool {
+        if let Some(Answer::Read(ReadAnswer { again: true, .. })) = self.rq.answers.front() {
+            return true;
+        }
         self.watch_refusal(self.peer.unwrap_or(self.me), WcOp::Read, hw, io);
-        if let Some(&Answer::Read { psn, sent, msn, .. }) = self.rq.answers.front() {
+        if let Some(&Answer::Read(ReadAnswer { psn, sent, msn, .. })) = self.rq.answers.front() {
             self.rq.answers.clear();
             let syndrome = Syndrome::Nak(Nak::RemoteAccess);
             let ack = Answer::Ack { psn: psn.plus(sent), syndrome, msn, op: fault::Op::Read };
@@ -199,7 +203,7 @@ fn request_op(body: &Body) -> WcOp {
 /// The packet of an answer that needs no memory.
 fn plain_answer(answer: &Answer) -> Option<Outgoing> {
     let (psn, body, op) = match *answer {
-        Answer::Read { .. } => return None,
+        Answer::Read(_) => return None,
         Answer::Atomic { psn, original, msn, op } => (psn, Body::AtomicResponse { original, msn }, op),
         Answer::Ack { psn, syndrome, msn, op } => (psn, Body::Ack { syndrome, msn }, op),
     };

@@ -1,6 +1,6 @@
 //! What of a responder decides what can still happen; see the requester's `canonical`.
 
-use super::{Answer, Message, Record, Responder};
+use super::{Answer, Message, ReadAnswer, Record, Responder};
 use crate::explore::state_hash::StateHash;
 use crate::hca::qp::Qp;
 use crate::hca::requester::canonical::{CanonicalForm, digest_data};
@@ -32,8 +32,8 @@ impl Qp {
         }
         for answer in answers {
             match answer {
-                Answer::Read { psn, sent, packets, source, len, msn: _ } => {
-                    (0u8, psn.since(base), sent, packets, source, len).hash(hash);
+                Answer::Read(ReadAnswer { psn, sent, packets, source, len, msn: _, again }) => {
+                    (0u8, psn.since(base), sent, packets, source, len, again).hash(hash);
                 }
                 Answer::Atomic { psn, original, msn: _, op } => {
                     (1u8, psn.since(base), original, op).hash(hash);

@@ -1,7 +1,7 @@
 //! Execution of new requests: sends, writes, reads, atomics (IBA 9.7.4).
 
 use super::Outcome::{self, Answered, NotReady, Refuse};
-use super::{Answer, INVALID, Message, NO_ACCESS, Qp, Record};
+use super::{Answer, INVALID, Message, NO_ACCESS, Qp, ReadAnswer, Record};
 use crate::access::What;
 use crate::hca::packet::{Body, Nak, Packet, Part, Reth, packets_of};
 use crate::hca::requester::{atomic_class, atomic_op};
@@ -173,7 +173,8 @@ impl Qp {
 
     fn execute_read(&mut self, packet: &Packet, from: Reth, hw: &mut Hardware, io: &mut Io<'_>) -> Outcome {
         let allowed = self.access().contains(AccessFlags::REMOTE_READ);
-        let room = self.rq.reads_under_way() < self.rq.most_records;
+        // Those that are answered once more do not count: their requester may be done with them, and ask for the next one.
+        let room = self.rq.reads_under_way().filter(|read| !read.again).count() < self.rq.most_records;
         if !allowed || !room || self.rq.message != Message::None || from.len > MAX_MESSAGE {
             return INVALID;
         }
@@ -187,7 +188,8 @@ impl Qp {
         self.rq.remember(Record { psn: packet.psn, packets, original: None });
         self.note_execution(from.addr, Execution::Read { len: from.len }, packet, hw, io);
         let (psn, len, msn) = (packet.psn, from.len, self.rq.msn);
-        self.rq.queue_answer(Answer::Read { psn, sent: 0, packets, source, len, msn });
+        let read = ReadAnswer { psn, sent: 0, packets, source, len, msn, again: false };
+        self.rq.queue_answer(Answer::Read(read));
         Answered
     }
 
