@@ -154,8 +154,8 @@ fn no_time() -> Spread {
 }
 
 /// The most messages of one machine's clients in a workload that is drawn, unless one request takes more: as many as are surely sent
-/// in the time that a scenario has to settle, where the transport takes one at a time.
-const MESSAGES: u32 = 24_000;
+/// in the 10 s that a scenario has to settle, where the transport takes one at a time and each is acknowledged 1 ms later.
+const MESSAGES: u32 = 8_000;
 
 impl SdpWork {
     /// One client a machine that makes so many small requests, each on a connection of its own.
