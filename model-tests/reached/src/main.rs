@@ -23,7 +23,7 @@ use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 use std::time::Instant;
-use worlds::{Explored, Program, Times};
+use worlds::{Explored, Plan, Program, Times};
 
 /// Which lines of the protocols no explored world reaches.
 #[derive(Parser)]
@@ -160,7 +160,7 @@ fn run(args: &Args) -> Result<(), String> {
     worlds.retain(|world| args.world.is_empty() || args.world.contains(world));
     let jobs = args.jobs.unwrap_or_else(|| std::thread::available_parallelism().map_or(1, usize::from));
     let tell = |explored: &Explored| {
-        let Explored { world, how, executions, exhaustive, violated, .. } = explored;
+        let Explored { world, plan: Plan { how, .. }, executions, exhaustive, violated, .. } = explored;
         if *violated {
             eprintln!("{world}, {how}: VIOLATED");
         } else if !args.quiet {
@@ -201,7 +201,9 @@ fn run(args: &Args) -> Result<(), String> {
 /// The first world that does not hold is an error.
 fn first_broken(explored: &[Explored]) -> Result<(), String> {
     match explored.iter().find(|explored| explored.violated) {
-        Some(Explored { world, how, .. }) => Err(format!("{world}, {how}: a promise was broken")),
+        Some(Explored { world, plan: Plan { how, .. }, .. }) => {
+            Err(format!("{world}, {how}: a promise was broken"))
+        }
         None => Ok(()),
     }
 }

@@ -1,6 +1,6 @@
 //! Which worlds systems have, and exploring them with a program that counts what it executes.
 
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Serialize, Serializer};
 use std::collections::BTreeSet;
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -50,22 +50,26 @@ impl fmt::Display for How {
     }
 }
 
+impl Serialize for How {
+    fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+        to.collect_str(self)
+    }
+}
+
 /// An exploration: a world, and how it was explored.
 #[derive(Clone, Debug, Serialize)]
 pub struct Explored {
     /// The world.
     pub world: String,
-    /// The kind of the one fault in an execution, if there is any; or walks.
-    pub how: String,
+    /// How it was, for who explores the same once more.
+    #[serde(flatten)]
+    pub plan: Plan,
     /// How many executions there were.
     pub executions: u64,
     /// Whether one of them broke a promise.
     pub violated: bool,
     /// Whether there were no more.
     pub exhaustive: bool,
-    /// That again, for who explores the same once more.
-    #[serde(skip)]
-    plan: Plan,
     /// The mutants whose places were executed, if the program has some.
     #[serde(skip)]
     pub met: BTreeSet<usize>,
@@ -79,10 +83,13 @@ impl Explored {
 }
 
 /// How a world is explored, and for how long at most.
-#[derive(Clone, Debug)]
-struct Plan {
-    how: How,
+#[derive(Clone, Debug, Serialize)]
+pub struct Plan {
+    /// The kind of the one fault in an execution, if there is any; or walks.
+    pub how: How,
+    #[serde(skip)]
     kinds: String,
+    #[serde(skip)]
     seconds: u64,
 }
 
@@ -209,8 +216,7 @@ impl Program {
         let told = std::fs::read_to_string(&tells).unwrap_or_default();
         let _ = std::fs::remove_file(&tells);
         let met = told.lines().filter_map(|number| number.parse().ok()).collect();
-        let (world, how) = (world.to_owned(), how.to_string());
-        Ok(Some(Explored { world, how, executions, violated, exhaustive, plan, met }))
+        Ok(Some(Explored { world: world.to_owned(), plan, executions, violated, exhaustive, met }))
     }
 
     /// Explores a world in every way.
@@ -277,10 +283,10 @@ impl Program {
     /// Explores once more what was explored, until a world does not hold, or does not even end: what that was.
     pub fn first_violated(&self, again: &[&Explored], jobs: usize) -> Option<String> {
         let first = Mutex::new(None);
-        each(again, jobs, &|Explored { world, how, plan, .. }| {
+        each(again, jobs, &|Explored { world, plan, .. }| {
             let wrong = match self.explore(world, plan.clone()) {
                 Ok(Some(explored)) if !explored.violated => None,
-                Ok(_) => Some(format!("{world}, {how}")),
+                Ok(_) => Some(format!("{world}, {}", plan.how)),
                 Err(why) => Some(why),
             };
             let mut first = first.lock().expect("no worker panics");

@@ -174,18 +174,17 @@ impl Qp {
     /// such a request is ignored that comes now: who has the first answer may have let its owner go on.
     #[cold]
     fn read_lost_its_region(&mut self, hw: &mut Hardware, io: &mut Io<'_>) -> bool {
-        if let Some(Answer::Read(ReadAnswer { again: true, .. })) = self.rq.answers.front() {
+        let Some(&Answer::Read(ReadAnswer { psn, sent, msn, again: false, .. })) = self.rq.answers.front()
+        else {
             return true;
-        }
+        };
         self.watch_refusal(self.peer.unwrap_or(self.me), WcOp::Read, hw, io);
-        if let Some(&Answer::Read(ReadAnswer { psn, sent, msn, .. })) = self.rq.answers.front() {
-            self.rq.answers.clear();
-            let syndrome = Syndrome::Nak(Nak::RemoteAccess);
-            let ack = Answer::Ack { psn: psn.plus(sent), syndrome, msn, op: fault::Op::Read };
-            self.rq.answers.push_back(ack);
-            self.rq.closed = true;
-            self.rq.closing = Some(AsyncEvent::QpAccessError(self.num));
-        }
+        self.rq.answers.clear();
+        let syndrome = Syndrome::Nak(Nak::RemoteAccess);
+        let ack = Answer::Ack { psn: psn.plus(sent), syndrome, msn, op: fault::Op::Read };
+        self.rq.answers.push_back(ack);
+        self.rq.closed = true;
+        self.rq.closing = Some(AsyncEvent::QpAccessError(self.num));
         false
     }
 }

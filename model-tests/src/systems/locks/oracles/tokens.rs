@@ -20,14 +20,12 @@ pub struct Tokens {
     /// Every grant must have one that says its view, at least.
     among_members: bool,
     locks: BTreeMap<Place, Highest>,
-    /// Of which lock each hold is that has not ended.
-    held: BTreeMap<RequestId, Place>,
     /// The lineage of views in which each node has its lease, where there is a membership: tokens of two have no order.
     lineages: BTreeMap<u32, u64>,
 }
 
 /// A lock, in a lineage of views.
-type Place = (u64, LockKey);
+type Place = (LockKey, u64);
 
 #[derive(Clone, Debug, Default)]
 struct Highest {
@@ -61,16 +59,15 @@ impl Tokens {
         }
     }
 
-    /// A hold is over.
-    fn ended(&mut self, request: RequestId) {
-        if let Some(lock) = self.held.remove(&request).and_then(|place| self.locks.get_mut(&place)) {
-            lock.held.remove(&request);
+    /// A hold is over, if there was one. Its node may be in another lineage by now.
+    fn ended(&mut self, event: &Event) {
+        for (_, lock) in self.locks.range_mut((event.key, 0)..=(event.key, u64::MAX)) {
+            lock.held.remove(&event.request);
         }
     }
 
     /// Nobody gives back what a node's clients held.
     fn crashed(&mut self, node: u32) {
-        self.held.retain(|request, _| request.client.node != node);
         for Highest { held, of_the_dead, .. } in self.locks.values_mut() {
             held.retain(|request, (mode, token)| {
                 let highest = &mut of_the_dead[usize::from(*mode == Mode::Exclusive)];
@@ -110,7 +107,7 @@ impl Oracle<Event> for Tokens {
             }
             what => {
                 if what.ends() {
-                    self.ended(event.request);
+                    self.ended(event);
                 }
                 return Ok(());
             }
@@ -119,12 +116,10 @@ impl Oracle<Event> for Tokens {
         let must_have = self.expected || self.among_members || lineage.is_some();
         let lineage = lineage.unwrap_or(0);
         // What is downgraded is a hold that ends, and another one.
-        self.ended(event.request);
+        self.ended(event);
         match token {
             Some(token) => {
-                let place = (lineage, event.key);
-                self.held.insert(event.request, place);
-                let highest = self.locks.entry(place).or_default();
+                let highest = self.locks.entry((event.key, lineage)).or_default();
                 highest.grant(event, mode, token, self.expected)
             }
             None if must_have => Err(format!(

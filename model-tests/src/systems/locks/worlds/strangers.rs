@@ -23,7 +23,7 @@ const COUNTED: &str = "strangers";
 /// A lock world, and a node that says what it should not.
 pub(super) struct Strangers {
     pub(super) locks: Locks,
-    /// Of which lock, and in which scheme.
+    /// What it says, of the lock that the others use, in a scheme.
     pub(super) says: fn(LockKey, Scheme) -> Vec<Said>,
 }
 
@@ -50,7 +50,7 @@ fn of_lock(LockKey(key): LockKey, scheme: u8, kind: u8, rest: &[u8]) -> Vec<u8> 
     [&[1, scheme, kind, 0][..], &key.to_le_bytes(), rest].concat()
 }
 
-/// What no node of a lock of its own may say of the one that the others use.
+/// What a node may not say of the lock that the others use: it has asked for nothing, and is not its home.
 pub(super) fn out_of_turn(key: LockKey, scheme: Scheme) -> Vec<Said> {
     let of = |kind, rest: &[u8]| of_lock(key, number(scheme), kind, rest);
     if scheme == Scheme::Srsl {
