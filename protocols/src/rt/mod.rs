@@ -72,6 +72,9 @@ pub struct RtConfig {
     /// How the node learns of completions: by polling or by notification. Default: notification, as daemons
     /// do that share their machine.
     pub wait: Wait,
+    /// How long a node that is notified looks at its completion queues before it arms them and sleeps: what comes within that time costs
+    /// neither an interrupt nor a change of context. Default: not at all; `rsockets` does so for 10 us.
+    pub spin: Nanos,
     /// Room in each completion queue, in completions; another queue is made when it is promised away.
     /// Default: 4,096 (a page-aligned 256 KB on common adapters); lowered to the device's limit.
     pub cqe: u32,
@@ -88,7 +91,14 @@ pub struct RtConfig {
 
 impl Default for RtConfig {
     fn default() -> RtConfig {
-        RtConfig { wait: Wait::Notify, cqe: 4_096, poll_batch: 32, max_rounds: 64, one_by_one: false }
+        RtConfig {
+            wait: Wait::Notify,
+            spin: Nanos::ZERO,
+            cqe: 4_096,
+            poll_batch: 32,
+            max_rounds: 64,
+            one_by_one: false,
+        }
     }
 }
 
@@ -144,6 +154,8 @@ struct Inner<V: Verbs> {
     cqs: RefCell<Cqs<V>>,
     /// Completions just polled; kept for its allocation.
     batch: RefCell<Vec<WorkCompletion>>,
+    /// Until when the node looks before it arms, since it last took a completion.
+    spins: Cell<Option<Nanos>>,
     /// The last step found nothing to do and said so; the next one arms.
     arming: Cell<bool>,
     /// A poll has found nothing since the queues were armed last.
@@ -216,6 +228,7 @@ impl<V: Verbs> Rt<V> {
             requests: RefCell::default(),
             cqs: RefCell::new(Cqs::new()),
             batch: RefCell::default(),
+            spins: Cell::new(None),
             arming: Cell::new(false),
             looked: Cell::new(true),
             identities: Cell::default(),

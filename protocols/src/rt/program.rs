@@ -102,6 +102,10 @@ impl<V: Verbs> Program<V> {
         }
         let style = if inner.processors.polling() > 0 { Wait::Poll } else { inner.config.wait };
         if style == Wait::Notify && !inner.cqs.borrow().all_armed() {
+            if let Some(until) = inner.spins_until() {
+                let deadline = inner.next_deadline().map_or(until, |deadline| deadline.min(until));
+                return Park::Until { style: Wait::Poll, deadline: Some(deadline) };
+            }
             // Not in this step: a completion may come between the empty poll and the arming.
             inner.arming.set(true);
             return Park::Again;
@@ -125,6 +129,17 @@ impl<V: Verbs> Inner<V> {
         let looks = every_time || !worked || unheard >= UNHEARD;
         self.unheard.set(if looks { 0 } else { unheard });
         looks
+    }
+
+    /// Until when the node looks at its queues before it arms them; `None` if it does so no more.
+    fn spins_until(&self) -> Option<Nanos> {
+        if self.config.spin == Nanos::ZERO {
+            return None;
+        }
+        let now = self.host.now();
+        let until = self.spins.get().unwrap_or(now + self.config.spin);
+        self.spins.set(Some(until));
+        (now < until).then_some(until)
     }
 
     fn drain_signals(&self) {
@@ -156,6 +171,7 @@ impl<V: Verbs> Inner<V> {
         let most = if self.config.one_by_one { 1 } else { self.config.poll_batch };
         let polled = self.cqs.borrow_mut().poll(which, batch, most, self.config.one_by_one);
         if !batch.is_empty() {
+            self.spins.set(None);
             batch.drain(..).for_each(|completion| complete(&self.requests, &completion));
         }
         polled

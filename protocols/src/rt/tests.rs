@@ -137,6 +137,27 @@ fn a_notified_node_looks_once_more_after_its_tasks_have_run() {
     }
 }
 
+/// What comes soon is taken without an interrupt, and a node for which nothing comes sleeps.
+#[test]
+fn a_notified_node_spins_for_a_while_after_each_completion_and_then_arms_and_sleeps() {
+    let mut bench = Bench::with(RtConfig { spin: Nanos(10), ..RtConfig::default() });
+    let queue = bench.queue(4, 4);
+    assert_eq!(bench.settle(), until(Wait::Poll, Some(10)));
+    drop(queue.post(SEND, nothing()).expect("room"));
+    bench.world().now = Nanos(4);
+    bench.complete(0, Ok(WcOp::Send));
+    assert_eq!(bench.settle(), until(Wait::Poll, Some(14)), "it begins anew");
+    assert!(!bench.world().armed[0]);
+    let sleeper = bench.rt.clone();
+    let _sleeps = bench.rt.spawn(async move { sleeper.sleep(Nanos(6)).await });
+    assert_eq!(bench.settle(), until(Wait::Poll, Some(10)), "it is woken for a timer");
+    bench.world().now = Nanos(10);
+    assert_eq!(bench.settle(), until(Wait::Poll, Some(14)), "and goes on as it was");
+    bench.world().now = Nanos(14);
+    assert_eq!(bench.settle(), until(Wait::Notify, None));
+    assert!(bench.world().armed[0]);
+}
+
 #[test]
 fn a_driver_may_arm_what_the_program_has_not_armed() {
     let bench = Bench::new(Wait::Notify);
