@@ -3,6 +3,7 @@
 use crate::device::{ContextInner, HwContext};
 use crate::ffi::{self, RawWc, WcRoom};
 use crate::ledger::Hold;
+use crate::reactor::Hint;
 use std::cell::{Cell, RefCell};
 use std::fmt;
 use std::rc::Rc;
@@ -14,6 +15,7 @@ pub struct HwChannel(Rc<ChannelHandle>);
 
 struct ChannelHandle {
     raw: Rc<ffi::Channel>,
+    hint: Hint,
     context: Rc<ContextInner>,
 }
 
@@ -32,14 +34,21 @@ impl Drop for ChannelHandle {
 impl HwChannel {
     pub(crate) fn create(context: &HwContext) -> Result<HwChannel> {
         let raw = Rc::new(ffi::Channel::create(&context.0.raw)?);
-        context.0.reactor.watch(raw.fd())?;
-        Ok(HwChannel(Rc::new(ChannelHandle { raw, context: Rc::clone(&context.0) })))
+        let hint = context.0.reactor.watch(raw.fd())?;
+        Ok(HwChannel(Rc::new(ChannelHandle { raw, hint, context: Rc::clone(&context.0) })))
     }
 }
 
 impl CompletionChannel for HwChannel {
     fn event(&self) -> Option<CqId> {
-        self.0.raw.event().map(CqId)
+        if !self.0.hint.is_due() {
+            return None;
+        }
+        let event = self.0.raw.event().map(CqId);
+        if event.is_none() {
+            self.0.hint.found_nothing();
+        }
+        event
     }
 }
 

@@ -4,12 +4,46 @@ use crate::ffi::{Epoll, Readiness};
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::os::fd::RawFd;
-use std::rc::Weak;
+use std::rc::{Rc, Weak};
 use std::task::Waker;
 use weft_verbs::Result;
 
-/// The token of descriptors whose readiness ends a wait and wakes no task: the node looks for itself.
-const VERBS: u64 = 0;
+/// What is added to the number of a descriptor of verbs objects, for its token. Its readiness ends a wait and wakes no task: the node
+/// looks for itself.
+const VERBS: u64 = 1 << 63;
+
+/// How often somebody asks for what may be read until the kernel is asked although no wait has seen anything.
+const UNSEEN: u32 = 64;
+
+/// Whether there may be something to read: to ask the kernel for nothing costs as much as to post.
+#[derive(Clone, Debug)]
+pub(crate) struct Hint(Rc<Seen>);
+
+#[derive(Debug)]
+struct Seen {
+    /// A wait has seen something since nothing was found.
+    ready: Cell<bool>,
+    skipped: Cell<u32>,
+}
+
+impl Hint {
+    fn new() -> Hint {
+        Hint(Rc::new(Seen { ready: Cell::new(true), skipped: Cell::new(0) }))
+    }
+
+    /// Whether the kernel is to be asked: a wait has seen something, or nobody has asked for long, for those who never wait.
+    pub(crate) fn is_due(&self) -> bool {
+        let skipped = self.0.skipped.get() + 1;
+        let due = self.0.ready.get() || skipped >= UNSEEN;
+        self.0.skipped.set(if due { 0 } else { skipped });
+        due
+    }
+
+    /// The kernel was asked, and there was nothing.
+    pub(crate) fn found_nothing(&self) {
+        self.0.ready.set(false);
+    }
+}
 
 /// Tasks that wait for a byte stream.
 #[derive(Default)]
@@ -26,6 +60,8 @@ pub(crate) trait Source {
 pub(crate) struct Reactor {
     epoll: Epoll,
     next: Cell<u64>,
+    /// Of verbs objects, by token.
+    hints: RefCell<BTreeMap<u64, Hint>>,
     waiting: RefCell<BTreeMap<u64, Waiting>>,
     sources: RefCell<BTreeMap<u64, Weak<dyn Source>>>,
     ready: RefCell<Vec<Readiness>>,
@@ -35,7 +71,8 @@ impl Reactor {
     pub(crate) fn new() -> Result<Reactor> {
         Ok(Reactor {
             epoll: Epoll::new()?,
-            next: Cell::new(VERBS + 1),
+            next: Cell::new(0),
+            hints: RefCell::default(),
             waiting: RefCell::default(),
             sources: RefCell::default(),
             ready: RefCell::default(),
@@ -47,12 +84,23 @@ impl Reactor {
     }
 
     /// Watches a descriptor of verbs objects, which is closed before the reactor or removes itself.
-    pub(crate) fn watch(&self, fd: RawFd) -> Result<()> {
-        self.epoll.add(fd, VERBS)
+    pub(crate) fn watch(&self, fd: RawFd) -> Result<Hint> {
+        let hint = Hint::new();
+        self.watch_beside(fd, &hint)?;
+        Ok(hint)
+    }
+
+    /// Watches one more descriptor of an object.
+    pub(crate) fn watch_beside(&self, fd: RawFd, hint: &Hint) -> Result<()> {
+        let token = VERBS | fd as u64;
+        self.epoll.add(fd, token)?;
+        self.hints.borrow_mut().insert(token, hint.clone());
+        Ok(())
     }
 
     pub(crate) fn forget(&self, fd: RawFd) {
         self.epoll.remove(fd);
+        self.hints.borrow_mut().remove(&(VERBS | fd as u64));
     }
 
     fn fresh_token(&self) -> u64 {
@@ -103,6 +151,12 @@ impl Reactor {
         self.epoll.wait(nanos, &mut ready);
         let any = !ready.is_empty();
         for Readiness { token, read, write } in ready.drain(..) {
+            if token & VERBS != 0 {
+                if let Some(hint) = self.hints.borrow().get(&token) {
+                    hint.0.ready.set(true);
+                }
+                continue;
+            }
             let (mut to_read, mut to_write) = (None, None);
             if let Some(waiting) = self.waiting.borrow_mut().get_mut(&token) {
                 to_read = if read { waiting.read.take() } else { None };

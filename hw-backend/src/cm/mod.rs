@@ -17,6 +17,7 @@ use crate::device::{ContextInner, HwContext};
 use crate::ffi::{Alarm, CmChannel, CmIdentity, ConnectionOffer};
 use crate::queue_pair::HwQp;
 use crate::{Hw, convert};
+use crate::reactor::Hint;
 use header::Header;
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, VecDeque};
@@ -53,6 +54,8 @@ pub(crate) struct Manager {
     events: RefCell<VecDeque<CmEvent>>,
     /// Rings when the first unanswered attempt is given up.
     alarm: Alarm,
+    /// Of the channel and the alarm.
+    hint: Hint,
     context: Rc<ContextInner>,
     /// Last, for identities hold it.
     channel: Rc<CmChannel>,
@@ -128,15 +131,16 @@ impl Drop for Manager {
 impl HwCm {
     pub(crate) fn create(context: &HwContext) -> Result<HwCm> {
         let channel = Rc::new(CmChannel::create()?);
-        context.0.reactor.watch(channel.fd())?;
+        let hint = context.0.reactor.watch(channel.fd())?;
         let alarm = Alarm::new()?;
-        context.0.reactor.watch(alarm.fd())?;
+        context.0.reactor.watch_beside(alarm.fd(), &hint)?;
         let manager = Rc::new(Manager {
             next: Cell::new(1),
             listeners: RefCell::default(),
             connections: RefCell::default(),
             events: RefCell::default(),
             alarm,
+            hint,
             context: Rc::clone(&context.0),
             channel,
         });
@@ -391,10 +395,16 @@ impl ConnectionManager<Hw> for HwCm {
             if let Some(event) = self.0.events.borrow_mut().pop_front() {
                 return Some(event);
             }
+            if !self.0.hint.is_due() {
+                return None;
+            }
             match self.0.channel.event() {
                 Some(message) => self.0.handle(message),
                 None if self.0.give_up_overdue() => {}
-                None => return None,
+                None => {
+                    self.0.hint.found_nothing();
+                    return None;
+                }
             }
         }
     }

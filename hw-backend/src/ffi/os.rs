@@ -3,6 +3,7 @@
 use super::{errno, refused};
 use std::net::{Ipv4Addr, SocketAddr, TcpStream};
 use std::os::fd::{FromRawFd, RawFd};
+use std::sync::atomic::{AtomicBool, Ordering};
 use weft_verbs::Result;
 
 pub(super) fn set_nonblocking(fd: RawFd) -> Result<()> {
@@ -202,15 +203,16 @@ impl Epoll {
 
     /// Waits until a descriptor is ready or the time is over; `None` is for ever. A signal ends the wait.
     pub(crate) fn wait(&self, nanos: Option<u64>, ready: &mut Vec<Readiness>) {
-        const MOST: usize = 32;
         let mut events = [libc::epoll_event { events: 0, u64: 0 }; MOST];
         ready.clear();
-        if nanos != Some(0) {
-            self.sleep(nanos);
-        }
-        // SAFETY: the array has `MOST` places.
-        let n = unsafe { libc::epoll_wait(self.0, events.as_mut_ptr(), MOST as i32, 0) };
-        for event in &events[..usize::try_from(n).unwrap_or(0)] {
+        let n = match nanos {
+            Some(0) => self.look(&mut events),
+            _ => self.sleep(nanos, &mut events).unwrap_or_else(|| {
+                self.sleep_beside(nanos);
+                self.look(&mut events)
+            }),
+        };
+        for event in &events[..n] {
             let (flags, token) = (event.events, event.u64);
             let has = |what: i32| flags & what as u32 != 0;
             let broken = has(libc::EPOLLERR) || has(libc::EPOLLHUP);
@@ -220,14 +222,49 @@ impl Epoll {
     }
 }
 
+/// Most descriptors that one wait tells of.
+const MOST: usize = 32;
+
+/// A span as the kernel takes it, at most 68 years.
+fn timespec(nanos: u64) -> libc::timespec {
+    libc::timespec {
+        tv_sec: (nanos / 1_000_000_000).min(i32::MAX as u64) as libc::time_t,
+        tv_nsec: (nanos % 1_000_000_000) as libc::c_long,
+    }
+}
+
 impl Epoll {
+    /// What is ready now: how many events.
+    fn look(&self, events: &mut [libc::epoll_event; MOST]) -> usize {
+        // SAFETY: the array has `MOST` places.
+        let n = unsafe { libc::epoll_wait(self.0, events.as_mut_ptr(), MOST as i32, 0) };
+        usize::try_from(n).unwrap_or(0)
+    }
+
+    /// Waits by `epoll_pwait2`, which counts in nanoseconds: how many events. `None` where the kernel does not have it (before 5.11).
+    fn sleep(&self, nanos: Option<u64>, events: &mut [libc::epoll_event; MOST]) -> Option<usize> {
+        static MISSING: AtomicBool = AtomicBool::new(false);
+        if MISSING.load(Ordering::Relaxed) {
+            return None;
+        }
+        let span = nanos.map(timespec);
+        let span = span.as_ref().map_or(std::ptr::null(), std::ptr::from_ref);
+        let (most, no_mask) = (MOST as i32, std::ptr::null::<libc::sigset_t>());
+        // SAFETY: the array has `MOST` places; the span, if any, lives for the call; no signal mask.
+        let n = unsafe {
+            libc::syscall(libc::SYS_epoll_pwait2, self.0, events.as_mut_ptr(), most, span, no_mask, 0_usize)
+        };
+        if n < 0 && errno() == libc::ENOSYS {
+            MISSING.store(true, Ordering::Relaxed);
+            return None;
+        }
+        Some(usize::try_from(n).unwrap_or(0))
+    }
+
     /// `epoll_wait` counts in milliseconds, a thousand round trips: `ppoll` on the epoll descriptor counts finer.
-    fn sleep(&self, nanos: Option<u64>) {
+    fn sleep_beside(&self, nanos: Option<u64>) {
         let mut on = libc::pollfd { fd: self.0, events: libc::POLLIN, revents: 0 };
-        let span = nanos.map(|n| libc::timespec {
-            tv_sec: (n / 1_000_000_000).min(i32::MAX as u64) as libc::time_t,
-            tv_nsec: (n % 1_000_000_000) as libc::c_long,
-        });
+        let span = nanos.map(timespec);
         let span = span.as_ref().map_or(std::ptr::null(), std::ptr::from_ref);
         // SAFETY: one descriptor's record; the span, if any, lives for the call; no signal mask.
         unsafe { libc::ppoll(&mut on, 1, span, std::ptr::null()) };
