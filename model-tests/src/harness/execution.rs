@@ -444,6 +444,10 @@ impl<M: Model> TransitionSystem for Execution<M> {
         let Some(Running { configuration, recorder, instance, .. }) = &self.running else { return Ok(()) };
         if self.losses.other {
             self.model.rests_after_faults(*configuration, recorder);
+        } else if self.losses.crashed.is_empty()
+            && let Some(broken) = recorder.unharmed()
+        {
+            return Err(broken);
         }
         let Some(Instance { state, members }) = instance else {
             return match self.stuck(recorder) {

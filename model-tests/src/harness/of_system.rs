@@ -434,6 +434,10 @@ impl<M: SystemModel> Oracles for InOrder<M> {
         self.oracles.finish(now, healthy)
     }
 
+    fn finish_unharmed(&self) -> Option<oracle::Violation> {
+        self.oracles.finish_unharmed()
+    }
+
     fn state(&self, to: &mut dyn Hasher) {
         self.oracles.state(to);
     }

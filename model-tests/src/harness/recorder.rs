@@ -202,6 +202,11 @@ impl<O: Explored> Recorder<O> {
         look(self.record.borrow().judge.oracles())
     }
 
+    /// Judges the end of an execution without a fault.
+    pub(super) fn unharmed(&self) -> Option<Violation> {
+        self.oracles(|oracles| oracles.finish_unharmed()).map(Violation::from)
+    }
+
     /// Judges the requests that have not ended, at an end: nothing will end them any more. What is broken, if there are any.
     pub(super) fn unended(&self) -> Option<String> {
         let judge = &mut self.record.borrow_mut().judge;

@@ -33,7 +33,7 @@ pub struct Event {
 pub enum What {
     /// The client calls `lock`, `lock_until` or `try_lock`.
     Requested {
-        /// When it stops waiting, if it does, by the clock of the client's node.
+        /// When it stops waiting, if it does, by the clock of the client's node; at once, if it only tries and the history says so.
         deadline: Option<Nanos>,
     },
     /// The call returned with a grant.
@@ -46,6 +46,8 @@ pub enum What {
         /// The token that it has from now on.
         token: Option<Token>,
     },
+    /// Nothing else can happen any more before the client gives back what it holds. Only explored worlds know that.
+    Outlasts,
     /// The client is about to call `unlock`.
     Released,
     /// The call returned without a grant because its deadline passed.
@@ -84,6 +86,7 @@ impl fmt::Display for Event {
             What::Granted { token: Some(token) } => format!("is granted, token {token}"),
             What::Downgraded { token: None } => "goes on sharing".to_string(),
             What::Downgraded { token: Some(token) } => format!("goes on sharing, token {token}"),
+            What::Outlasts => "holds while all else rests".to_string(),
             What::Released => "releases".to_string(),
             What::TimedOut => "gives up".to_string(),
             What::Refused => "is refused".to_string(),
@@ -155,6 +158,7 @@ enum Kind {
     Requested,
     Granted,
     Downgraded,
+    Outlasts,
     Released,
     TimedOut,
     Refused,
@@ -170,6 +174,7 @@ impl From<Event> for Wire {
             What::Requested { deadline } => (Kind::Requested, deadline.map(|at| at.0)),
             What::Granted { token } => (Kind::Granted, token.map(|token| token.0)),
             What::Downgraded { token } => (Kind::Downgraded, token.map(|token| token.0)),
+            What::Outlasts => (Kind::Outlasts, None),
             What::Released => (Kind::Released, None),
             What::TimedOut => (Kind::TimedOut, None),
             What::Refused => (Kind::Refused, None),
@@ -195,6 +200,7 @@ impl From<Wire> for Event {
             Kind::Requested => What::Requested { deadline: wire.value.map(Nanos) },
             Kind::Granted => What::Granted { token },
             Kind::Downgraded => What::Downgraded { token },
+            Kind::Outlasts => What::Outlasts,
             Kind::Released => What::Released,
             Kind::TimedOut => What::TimedOut,
             Kind::Refused => What::Refused,

@@ -223,7 +223,7 @@ impl Meter<Event> for LockMeter {
                 let holder = holders.iter_mut().find(|held| held.request == event.request);
                 holder.into_iter().for_each(|held| held.mode = Mode::Shared);
             }
-            What::Released | What::Leased { .. } => {}
+            What::Released | What::Outlasts | What::Leased { .. } => {}
         }
         if event.what.ends() {
             if let Some(holders) = self.held.get_mut(&event.key) {

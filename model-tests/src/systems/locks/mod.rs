@@ -119,7 +119,8 @@ impl System for Locks {
     }
 
     fn oracles(work: &LockWork, _: u32) -> LockOracles {
-        LockOracles::new(work.scheme.has_tokens())
+        let oracles = LockOracles::new(work.scheme.has_tokens());
+        if work.shared_limit.is_some() { oracles.where_words_fill() } else { oracles }
     }
 
     fn start<V: Verbs, R: Record<Event>>(

@@ -63,6 +63,7 @@ impl Oracle<Event> for AtMostOnce {
             What::Requested { .. } => (None, Stage::Waiting, "is made"),
             What::Granted { .. } => (Some(Stage::Waiting), Stage::Holding, "is granted"),
             What::Downgraded { .. } => (Some(Stage::Holding), Stage::Holding, "is downgraded"),
+            What::Outlasts => (Some(Stage::Holding), Stage::Holding, "outlasts all else"),
             What::Released => (Some(Stage::Holding), Stage::Over("has released it"), "releases it"),
             What::TimedOut => (Some(Stage::Waiting), Stage::Over("has given up"), "gives up"),
             What::Refused => (Some(Stage::Waiting), Stage::Over("has been refused"), "is refused"),

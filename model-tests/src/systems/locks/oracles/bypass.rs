@@ -50,7 +50,7 @@ impl Bypass {
                 let of_others = |of: &Waiting| of.request.client.node != event.request.client.node;
                 self.waiting.values_mut().for_each(|waiting| waiting.retain(of_others));
             }
-            What::Downgraded { .. } | What::Released | What::Lost | What::Leased { .. } => {}
+            What::Downgraded { .. } | What::Outlasts | What::Released | What::Lost | What::Leased { .. } => {}
         }
     }
 

@@ -4,6 +4,7 @@
 
 mod at_most_once;
 mod bypass;
+mod in_vain;
 mod linearizability;
 mod mutual_exclusion;
 mod progress;
@@ -16,6 +17,7 @@ mod tests;
 
 pub use at_most_once::AtMostOnce;
 pub use bypass::{Bypass, MostBypassed};
+pub use in_vain::InVain;
 pub use linearizability::{ReadersWriter, calls_of_a_lock};
 pub use mutual_exclusion::MutualExclusion;
 pub use progress::Progress;
@@ -44,6 +46,12 @@ impl LockOracles {
         }
     }
 
+    /// The same, of words that count so few shared requests that who wants to share waits until one is given up.
+    #[must_use]
+    pub fn where_words_fill(self) -> LockOracles {
+        LockOracles { beside: self.beside.where_words_fill(), ..self }
+    }
+
     /// How unfair it was.
     pub fn bypass(&self) -> MostBypassed {
         self.bypass.most()
@@ -57,6 +65,7 @@ pub struct BesideExclusion {
     once: AtMostOnce,
     tokens: Tokens,
     progress: Progress,
+    in_vain: InVain,
 }
 
 impl BesideExclusion {
@@ -66,7 +75,14 @@ impl BesideExclusion {
             once: AtMostOnce::default(),
             tokens: Tokens::new(tokens),
             progress: Progress::default(),
+            in_vain: InVain::default(),
         }
+    }
+
+    /// The same, of words that count so few shared requests that who wants to share waits until one is given up.
+    #[must_use]
+    pub fn where_words_fill(self) -> BesideExclusion {
+        BesideExclusion { in_vain: self.in_vain.of_tries_alone(), ..self }
     }
 
     /// The same, of nodes that are all members: every grant has a token.
@@ -80,13 +96,14 @@ impl Oracles for BesideExclusion {
     type Event = Event;
 
     fn promises(&self) -> Vec<(&'static str, &'static str)> {
+        // What waits in vain only worlds know.
         let all: [&dyn Oracle<Event>; 3] = [&self.once, &self.tokens, &self.progress];
         all.map(|oracle| (oracle.name(), oracle.promise())).to_vec()
     }
 
     fn observe(&mut self, event: &Event, broken: &mut dyn FnMut(Violation)) {
-        let BesideExclusion { once, tokens, progress } = self;
-        let oracles: [&mut dyn Oracle<Event>; 3] = [once, tokens, progress];
+        let BesideExclusion { once, tokens, progress, in_vain } = self;
+        let oracles: [&mut dyn Oracle<Event>; 4] = [once, tokens, progress, in_vain];
         show(event, oracles, broken);
     }
 
@@ -102,9 +119,14 @@ impl Oracles for BesideExclusion {
         self.progress.finish(now, healthy)
     }
 
+    fn finish_unharmed(&self) -> Option<Violation> {
+        self.in_vain.found()
+    }
+
     fn state(&self, to: &mut dyn Hasher) {
         self.once.state(to);
         self.tokens.state(to);
+        self.in_vain.state(to);
     }
 }
 
@@ -133,6 +155,10 @@ impl Oracles for LockOracles {
 
     fn finish(&mut self, now: Nanos, healthy: Nanos) -> Vec<Violation> {
         self.beside.finish(now, healthy)
+    }
+
+    fn finish_unharmed(&self) -> Option<Violation> {
+        self.beside.finish_unharmed()
     }
 
     /// Where each request stands, and the highest tokens. Who holds follows from the former.

@@ -363,3 +363,37 @@ fn service_in_order_bypasses_nobody() {
     }
     assert_eq!(bypass.most(), MostBypassed::default());
 }
+
+/// While a hold goes on and all else rests: who only tries, and who wants to share what is shared, must have been answered.
+#[test]
+fn nobody_waits_for_what_nobody_has() {
+    const TRIES: What = What::Requested { deadline: Some(Nanos::ZERO) };
+    const SHARED_BY_THEN: What = What::Downgraded { token: None };
+    let found = |oracles: LockOracles, begins: &[Event], then: &[(u32, Mode, What)]| {
+        let mut oracles = oracles;
+        let then = then.iter().map(|&(node, mode, what)| event(8, node, mode, what));
+        let ends = [event(9, 0, Exclusive, What::Outlasts), event(9, 0, Exclusive, What::Released)];
+        for event in begins.iter().copied().chain(then).chain(ends) {
+            oracles.observe(&event, &mut |broken| panic!("{broken}"));
+        }
+        oracles.finish_unharmed().map(|violation| violation.text)
+    };
+    let (holds, plain) = (asks_and_gets(3, 0, Exclusive), || LockOracles::new(false));
+    let shares = [&holds[..], &[event(5, 0, Exclusive, SHARED_BY_THEN)]].concat();
+    for tries in [Exclusive, Shared] {
+        assert!(
+            found(plain(), &holds, &[(1, tries, TRIES)])
+                .is_some_and(|text| text.contains("n1/c0#0 only tries"))
+        );
+        assert_eq!(found(plain(), &holds, &[(1, tries, TRIES), (1, tries, What::Refused)]), None);
+        assert_eq!(found(plain(), &holds, &[(1, tries, ASKS)]), None, "it is held alone");
+    }
+    let waits = [(1, Shared, ASKS)];
+    assert!(found(plain(), &shares, &waits).is_some_and(|text| text.contains("n1/c0#0 waits to share")));
+    assert_eq!(found(plain().where_words_fill(), &shares, &waits), None);
+    assert_eq!(
+        found(plain(), &shares, &[(2, Exclusive, ASKS), (1, Shared, ASKS)]),
+        None,
+        "one before it waits alone"
+    );
+}

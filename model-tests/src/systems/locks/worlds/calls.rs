@@ -77,6 +77,8 @@ pub(super) fn worlds() -> Vec<Entry> {
         "srsl-downgrades" SRSL, Held, "d,s,x", "the lock server: who holds alone goes on sharing";
         "srsl-downgrades-late" SRSL, Held, "Dx,s", "the same, while somebody waits to share";
         "srsl-tries" SRSL, Held, "T,xt", "the lock server: who would have to wait is refused";
+        "srsl-tries-held" SRSL, Held, "X+T,t", "the same, beside a hold that lasts, of another application of its node and of another node";
+        "srsl-held-downgraded" SRSL, Held, "D,s", "the lock server: who goes on sharing for long lets others share";
         "srsl-deadlines" SRSL, Held, "X,Us,u", "the lock server: who has waited for too long gives up";
         "srsl-local" SRSL, Held, "x+x,x", "the lock server: two applications of a node";
         "srsl-local-shared" SRSL, Held, "d+s,s+x", "the same, which share";
@@ -91,6 +93,7 @@ pub(super) fn worlds() -> Vec<Entry> {
         "ncosed-downgrades-late" NCOSED, Held, "Dx,s", "the same, while somebody waits to share";
         "ncosed-tries" NCOSED, Held, "T,xt", "N-CoSED: who would have to wait is refused";
         "ncosed-tries-shared" NCOSED, Held, "t,s,x", "the same, beside somebody who shares";
+        "ncosed-tries-held" NCOSED, Held, "X+T,t", "the same, beside a hold that lasts, of another application of its node and of another node";
         "ncosed-deadlines" NCOSED, Held, "X,Us,u", "N-CoSED: who has waited for too long gives up";
         "ncosed-local" NCOSED, Held, "x+x,x", "N-CoSED: two applications of a node";
         "ncosed-local-shared" NCOSED, Held, "d+s,s+x", "the same, which share";
@@ -220,7 +223,8 @@ async fn perform<V: Verbs>(
     let record = |what| recorder.record(Event { at: Nanos::ZERO, request, key, mode, what });
     let deadline = match wait {
         WaitPolicy::Until(time) => Some(time),
-        _ => None,
+        WaitPolicy::Try => Some(Nanos::ZERO),
+        WaitPolicy::Wait => None,
     };
     record(What::Requested { deadline });
     let answer = match wait {
@@ -235,22 +239,28 @@ async fn perform<V: Verbs>(
         Err(_) => return record(What::Failed),
     };
     record(What::Granted { token: grant.token() });
-    holds(rt, hold).at("holds").await;
+    if holds(rt, hold).at("holds").await {
+        record(What::Outlasts);
+    }
     // A scheme that cannot leaves the hold as it is.
     if downgrade && grant.downgrade().await.is_ok() {
         record(What::Downgraded { token: grant.token() });
-        holds(rt, hold).at("shares").await;
+        if holds(rt, hold).at("shares").await {
+            record(What::Outlasts);
+        }
     }
     record(What::Released);
     grant.unlock().await;
 }
 
-async fn holds<V: Verbs>(rt: &Rt<V>, time: Nanos) {
+/// Says whether it was until nothing else could happen.
+async fn holds<V: Verbs>(rt: &Rt<V>, time: Nanos) -> bool {
     if time == Nanos::ZERO {
         rt.yield_now().at(()).await;
-    } else {
-        rt.sleep(time).await;
+        return false;
     }
+    rt.sleep(time).await;
+    true
 }
 
 #[cfg(test)]

@@ -87,7 +87,8 @@ impl Explored for WorldOracles {
     /// Shared holders come and go in any order; an exclusive holder does not.
     fn access(event: &Event) -> Option<AccessKind> {
         match (event.what, event.mode) {
-            (What::Requested { .. }, _) => None,
+            // All has happened that can when a hold outlasts all else.
+            (What::Requested { .. } | What::Outlasts, _) => None,
             (_, Mode::Exclusive) => Some(AccessKind::Write),
             (_, Mode::Shared) => Some(AccessKind::Read),
         }
@@ -95,6 +96,7 @@ impl Explored for WorldOracles {
 
     fn mark(event: &Event) -> Option<TraceEvent> {
         let state = match (event.what, event.mode) {
+            (What::Outlasts, _) => return None,
             (What::Requested { .. }, mode) => BandState::Waiting(format!("asks {mode}")),
             (What::Granted { .. }, Mode::Shared) => BandState::Shared("shares".into()),
             (What::Granted { .. }, Mode::Exclusive) => BandState::Exclusive("holds".into()),
