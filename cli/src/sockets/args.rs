@@ -113,6 +113,9 @@ pub struct Over {
     /// An RDMA device; several times for several rails, in the same order at both ends [default: all with an IP address]
     #[arg(long = "device", value_name = "NAME")]
     pub devices: Vec<String>,
+    /// How long to look for what comes before sleeping until the device says so: more is a processor for less delay
+    #[arg(long, value_name = "MICROSECONDS", default_value_t = 10)]
+    pub spin: u32,
     /// Show no progress, and say nothing at the end
     #[arg(long, short)]
     pub quiet: bool,

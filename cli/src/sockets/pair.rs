@@ -1,5 +1,6 @@
 //! Two nodes that have met: a mesh of two over all their devices, with sockets on it.
 
+use super::args::Over;
 use super::meet::Introduction;
 use crate::exit::Failure;
 use crate::interrupt;
@@ -20,10 +21,10 @@ use weft_verbs::{AckTimeout, Device, Nanos, Retries, Service, Wait};
 pub const PORT: u16 = 1;
 /// How long an end that is done stays, so that the other one's last words are acknowledged.
 const FAREWELL: Nanos = Nanos::from_secs(5);
-/// How often it looks whether they are.
-const GLANCE: Nanos = Nanos::from_millis(2);
 /// The adapters' time-out, as an exponent: 16.8 ms, so that a dead link is given up after a tenth of a second to half a second.
 const ACK_TIMEOUT: u8 = 12;
+/// How long an acknowledgement waits for a message that carries it: an answer of a slow machine comes in less.
+const ACK_DELAY: Nanos = Nanos::from_millis(5);
 /// The most rails, of which a mesh takes four.
 const MOST_RAILS: usize = 4;
 
@@ -45,12 +46,15 @@ pub fn listener() -> Rank {
 pub struct Devices {
     contexts: Vec<HwContext>,
     addresses: Vec<IpAddr>,
+    /// How long they are looked at before this end sleeps.
+    spin: Nanos,
 }
 
 impl Devices {
-    /// Opens the devices of these names, or all that have an IP address.
-    pub fn open(names: &[String]) -> Result<Devices, Failure> {
-        let mut devices = Devices { contexts: Vec::new(), addresses: Vec::new() };
+    /// Opens the devices that were named, or all that have an IP address.
+    pub fn open(over: &Over) -> Result<Devices, Failure> {
+        let (names, spin) = (&over.devices, Nanos::from_micros(over.spin.into()));
+        let mut devices = Devices { contexts: Vec::new(), addresses: Vec::new(), spin };
         let found = HwDevice::all().map_err(Failure::unfinished)?;
         let missing = names.iter().find(|name| !found.iter().any(|device| device.name() == name.as_str()));
         if let Some(name) = missing {
@@ -104,12 +108,19 @@ impl Devices {
 }
 
 /// How many bytes of data a private buffer takes: half of a bulk writer's usual 64 KiB, so that one is filled while the other is on its
-/// way. On two machines with Soft-RoCE a transfer of 64 KiB takes 8.5 ms with these, 13.6 ms with 8 KiB and 9.2 ms with 64 KiB.
+/// way. On two machines with Soft-RoCE a transfer of 64 KiB takes 10.1 ms with these, 13.7 ms with 8 KiB, and 8.7 ms with 64 KiB, which
+/// take twice the memory (medians of four runs, in turn).
 const BUFFER_BYTES: u32 = 32 * 1_024;
 
-/// What these commands choose of their streams.
-pub fn options() -> SdpOptions {
-    SdpOptions { buffer_bytes: BUFFER_BYTES, ..SdpOptions::default() }
+/// What all of these commands choose of their streams; how long one waits for more to read is each one's own affair.
+fn options(read_timeout: Option<Nanos>) -> SdpOptions {
+    SdpOptions { buffer_bytes: BUFFER_BYTES, read_timeout, ..SdpOptions::default() }
+}
+
+/// Ends the node, once it and the other one owe each other nothing.
+async fn leave(rt: Rt<Hw>, sdp: Sdp<Hw>) {
+    sdp.settle(FAREWELL).await;
+    rt.shutdown();
 }
 
 /// A node of two, with its driver.
@@ -124,14 +135,15 @@ pub struct Pair {
 }
 
 impl Pair {
-    /// Starts this end.
+    /// Starts this end, whose streams wait so long for more to read.
     pub fn start(
         mut devices: Devices,
         role: Role,
         own: &Introduction,
         theirs: &Introduction,
-        options: SdpOptions,
+        read_timeout: Option<Nanos>,
     ) -> Result<Pair, Failure> {
+        let options = options(read_timeout);
         let rails = devices.contexts.len().min(theirs.addresses.len()).min(MOST_RAILS);
         devices.contexts.truncate(rails);
         let (me, peer) = if role == Role::Listener { (0, 1) } else { (1, 0) };
@@ -146,9 +158,10 @@ impl Pair {
         config.calls = Some(Service(theirs.service));
         config.max_message = options.longest_message().max(LONGEST_CONTROL);
         config.chunk = 256 * 1024;
+        config.ack_delay = ACK_DELAY;
         config.timeout = AckTimeout::new(ACK_TIMEOUT).unwrap_or(config.timeout);
         config.retry = Retries::new(6).unwrap_or(config.retry);
-        let wait = RtConfig { wait: Wait::Notify, ..RtConfig::default() };
+        let wait = RtConfig { wait: Wait::Notify, spin: devices.spin, ..RtConfig::default() };
         let rt = Rt::over(&devices.contexts, wait).map_err(Failure::unfinished)?;
         let mesh = Mesh::start(&rt, config).map_err(Failure::unfinished)?;
         let sdp = Sdp::start(&rt, &mesh, options).map_err(Failure::unfinished)?;
@@ -161,41 +174,22 @@ impl Pair {
     pub fn run<T: 'static>(mut self, work: impl Future<Output = T> + 'static) -> Result<T, Failure> {
         let (ended, rt) = (Rc::new(RefCell::new(None)), self.rt.clone());
         let tell = Rc::clone(&ended);
-        let leaving = Leaving { rt: rt.clone(), mesh: self.mesh.clone(), sdp: self.sdp.clone() };
+        let leaves = leave(rt.clone(), self.sdp.clone());
         drop(rt.spawn(async move {
             let end = work.await;
             tell.replace(Some(end));
-            leaving.rest().await;
+            leaves.await;
         }));
         if self.driver.run(&mut self.program, interrupt::requested) == Ended::Stopped
             && ended.borrow().is_none()
         {
             self.sdp.abort_all();
-            let leaving = Leaving { rt: rt.clone(), mesh: self.mesh.clone(), sdp: self.sdp.clone() };
-            drop(rt.spawn(async move { leaving.rest().await }));
+            drop(rt.spawn(leave(rt.clone(), self.sdp.clone())));
             self.driver.run(&mut self.program, || false);
         }
         rt.shutdown();
         let why = self.contexts.iter().flat_map(HwContext::take_troubles).next_back();
         let stopped = || Failure::unfinished(why.unwrap_or_else(|| "it was interrupted".to_string()));
         ended.take().ok_or_else(stopped)
-    }
-}
-
-/// An end that is done.
-struct Leaving {
-    rt: Rt<Hw>,
-    mesh: Mesh<Hw>,
-    sdp: Sdp<Hw>,
-}
-
-impl Leaving {
-    /// Waits until nothing is owed to the other end, and ends the node.
-    async fn rest(self) {
-        let until = self.rt.now() + FAREWELL;
-        while self.rt.now() < until && (self.sdp.streams() > 0 || self.mesh.audit().unacked > 0) {
-            self.rt.sleep(GLANCE).await;
-        }
-        self.rt.shutdown();
     }
 }

@@ -13,8 +13,8 @@ use std::cell::RefCell;
 use std::net::TcpStream;
 use std::rc::Rc;
 use std::time::Instant;
+use weft_protocols::sdp::SdpError;
 use weft_protocols::sdp::perf::{self, Figures, PerfError, Plan};
-use weft_protocols::sdp::{SdpError, SdpOptions};
 use weft_protocols::transport::MeshStats;
 use weft_verbs::Nanos;
 
@@ -76,9 +76,8 @@ fn measured(plan: Plan, figures: Figures) -> Measured {
 }
 
 fn call(stream: TcpStream, host: &str, args: &PerfArgs) -> Result<Exit, Failure> {
-    let devices = Devices::open(&args.over.devices)?;
-    let options = SdpOptions { read_timeout: Some(SILENCE), ..SdpOptions::default() };
-    let pair = meet_by(stream, devices, Role::Caller, PERF, options)?;
+    let devices = Devices::open(&args.over)?;
+    let pair = meet_by(stream, devices, Role::Caller, PERF, Some(SILENCE))?;
     let (rt, sdp, mesh, rails) = (pair.rt.clone(), pair.sdp.clone(), pair.mesh.clone(), pair.contexts.len());
     let (plans, began) = (plans(args), Instant::now());
     let progress = Rc::new(RefCell::new(Some(Progress::begin(args.over.quiet))));
@@ -137,7 +136,7 @@ fn text(title: &str, measured: &[Measured]) -> String {
 /// Answers callers, one after another: two at a time would measure each other.
 fn listen(port: u16, args: &PerfArgs) -> Result<Exit, Failure> {
     // What is wrong with the devices is said before anybody comes.
-    drop(Devices::open(&args.over.devices)?);
+    drop(Devices::open(&args.over)?);
     let waiting = meet::listen(port)?;
     say(&format!("answering at port {port}"));
     while let Some((stream, from)) = meet::accept(&waiting, &interrupt::requested)? {
@@ -153,9 +152,8 @@ fn listen(port: u16, args: &PerfArgs) -> Result<Exit, Failure> {
 }
 
 fn answer(stream: TcpStream, args: &PerfArgs) -> Result<(u32, String), Failure> {
-    let devices = Devices::open(&args.over.devices)?;
-    let options = SdpOptions { read_timeout: Some(SILENCE), ..SdpOptions::default() };
-    let pair = meet_by(stream, devices, Role::Listener, PERF, options)?;
+    let devices = Devices::open(&args.over)?;
+    let pair = meet_by(stream, devices, Role::Listener, PERF, Some(SILENCE))?;
     let (rt, sdp, mesh, began) = (pair.rt.clone(), pair.sdp.clone(), pair.mesh.clone(), Instant::now());
     let ended = pair.run(async move {
         let listens = sdp.bind(PORT)?;

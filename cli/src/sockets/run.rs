@@ -2,7 +2,7 @@
 
 use super::args::{CpArgs, Over, PipeArgs, Target};
 use super::meet::{self, Introduction};
-use super::pair::{Devices, PORT, Pair, Role, listener, options};
+use super::pair::{Devices, PORT, Pair, Role, listener};
 use super::stdio;
 use super::store::{Folder, Reads};
 use crate::exit::{Exit, Failure};
@@ -16,9 +16,9 @@ use std::net::{SocketAddr, TcpStream};
 use std::path::Path;
 use std::time::{Duration, Instant};
 use weft_control::net::Endpoint;
+use weft_protocols::sdp::SdpError;
 use weft_protocols::sdp::copy::{self, CopyError, Stored};
 use weft_protocols::sdp::pipe::{Ends, PipeError, pipe as carry};
-use weft_protocols::sdp::{SdpError, SdpOptions};
 use weft_protocols::transport::MeshStats;
 use weft_verbs::Nanos;
 
@@ -30,7 +30,7 @@ const SILENCE: Nanos = Nanos::from_secs(60);
 /// `weft pipe`.
 pub fn pipe(args: &PipeArgs) -> Result<Exit, Failure> {
     interrupt::install();
-    let devices = Devices::open(&args.over.devices)?;
+    let devices = Devices::open(&args.over)?;
     let (stream, role) = match (&args.to, args.listen) {
         (Some(to), _) => (meet::call(to)?, Role::Caller),
         (None, port) => {
@@ -41,7 +41,7 @@ pub fn pipe(args: &PipeArgs) -> Result<Exit, Failure> {
             (stream, Role::Listener)
         }
     };
-    let pair = meet_by(stream, devices, role, PIPE, options())?;
+    let pair = meet_by(stream, devices, role, PIPE, None)?;
     let input = stdio::Input::open(&pair.contexts[0]).map_err(Failure::unfinished)?;
     let (output, writes) = stdio::output(&pair.contexts[0]).map_err(Failure::unfinished)?;
     let ends = if io::stdin().is_terminal() { Ends::WithPeer } else { Ends::Both };
@@ -82,8 +82,8 @@ fn put(file: &Path, to: &Target, port: u16, over: &Over) -> Result<Exit, Failure
         return Err(Failure::bad_input(format!("{} is no file", file.display())));
     }
     let (len, place) = (meta.len(), Endpoint::new(&*to.node, port));
-    let devices = Devices::open(&over.devices)?;
-    let pair = meet_by(meet::call(&place)?, devices, Role::Caller, COPY, options())?;
+    let devices = Devices::open(over)?;
+    let pair = meet_by(meet::call(&place)?, devices, Role::Caller, COPY, None)?;
     let (rt, sdp, mesh, began) = (pair.rt.clone(), pair.sdp.clone(), pair.mesh.clone(), Instant::now());
     let progress = std::rc::Rc::new(RefCell::new(Some(Progress::begin(over.quiet))));
     let (shows, stored) = (std::rc::Rc::clone(&progress), name.clone());
@@ -111,7 +111,7 @@ fn serve(folder: &Path, port: u16, over: &Over) -> Result<Exit, Failure> {
         return Err(Failure::bad_input(format!("{} is no folder", folder.display())));
     }
     // What is wrong with the devices is said before anybody comes.
-    drop(Devices::open(&over.devices)?);
+    drop(Devices::open(over)?);
     let waiting = meet::listen(port)?;
     let mut takers = Vec::new();
     say(&format!("taking files into {} at port {port}", folder.display()));
@@ -140,9 +140,8 @@ fn not_stored(from: SocketAddr, why: &Failure) -> String {
 }
 
 fn take(stream: TcpStream, folder: &Folder, over: &Over) -> Result<(Stored, String), Failure> {
-    let devices = Devices::open(&over.devices)?;
-    let options = SdpOptions { read_timeout: Some(SILENCE), ..options() };
-    let pair = meet_by(stream, devices, Role::Listener, COPY, options)?;
+    let devices = Devices::open(over)?;
+    let pair = meet_by(stream, devices, Role::Listener, COPY, Some(SILENCE))?;
     let (rt, sdp, mesh, began) = (pair.rt.clone(), pair.sdp.clone(), pair.mesh.clone(), Instant::now());
     let folder = folder.clone();
     let ended = pair.run(async move {
@@ -155,17 +154,17 @@ fn take(stream: TcpStream, folder: &Folder, over: &Over) -> Result<(Stored, Stri
     Ok((stored, course(began, mesh.stats())))
 }
 
-/// Meets the one at the other end of a TCP connection.
+/// Meets the one at the other end of a TCP connection, for streams that wait so long for more to read.
 pub(super) fn meet_by(
     stream: TcpStream,
     devices: Devices,
     role: Role,
     weft: &str,
-    options: SdpOptions,
+    read_timeout: Option<Nanos>,
 ) -> Result<Pair, Failure> {
     let own: Introduction = devices.introduction(weft);
     let theirs = meet::introduce(stream, &own).map_err(Failure::unfinished)?;
-    Pair::start(devices, role, &own, &theirs, options)
+    Pair::start(devices, role, &own, &theirs, read_timeout)
 }
 
 /// How it went: the time, and how often the connection was made again.

@@ -43,6 +43,7 @@
 //! | `message` | the messages of annex A4, and their bytes |
 //! | `service`, `table`, `outbox`, `framed` | the streams of a node: messages in and out |
 //! | `detect`, `suspend` | dead links, changed addresses; a connection that goes over to another rail as planned |
+//! | `settle` | how a node leaves |
 //! | `zcopy` | owned buffers, moved by one-sided operations |
 //! | `socket`, `stream`, `owned`, `buffer`, `adjust`, `listener` | what a user has |
 //! | [`copy`], [`pipe`], [`perf`] | what `weft cp`, `weft pipe` and `weft perf` do on a stream |
@@ -65,6 +66,7 @@ mod owned;
 pub mod perf;
 pub mod pipe;
 mod service;
+mod settle;
 mod socket;
 mod stats;
 mod stream;

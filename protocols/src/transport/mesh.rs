@@ -174,6 +174,9 @@ pub struct MeshAudit {
     pub connections: usize,
     /// Messages that their receivers have not acknowledged.
     pub unacked: u64,
+    /// Peers that have sent messages which this node has received and not acknowledged. It does so by the next message, or after
+    /// [`MeshConfig::ack_delay`].
+    pub acks_owed: u64,
     /// Credits that this node's peers have used and not got back; less than half of
     /// [`MeshConfig::recv_buffers`] for each connection at rest.
     pub credits_out: u64,
@@ -478,6 +481,7 @@ impl<V: Verbs> Mesh<V> {
             let Some(peer) = peer else { continue };
             audit.connections += usize::from(peer.link.is_up() && index != self.shared.loopback());
             audit.unacked += peer.session.kept() as u64;
+            audit.acks_owed += u64::from(peer.session.owes_ack());
             // What a guest gives back and does not get again is the server's to give to another one.
             audit.credits_out += if peer.is_guest { 0 } else { u64::from(peer.session.owed()) };
             audit.outstanding += peer.queue.as_ref().map_or(0, |q| q.completing() as u64);

@@ -30,7 +30,15 @@ type Task = Pin<Box<dyn Future<Output = ()>>>;
 
 /// Runs a task on each of two nodes with two rails, under faults, to their ends.
 fn both(faults: &[(Nanos, Fault)], client: impl FnOnce(Place) -> Task, server: impl FnOnce(Place) -> Task) {
-    let cluster = Cluster::railed(2, 2, 1, Wait::Notify);
+    both_of(Cluster::railed(2, 2, 1, Wait::Notify), faults, client, server);
+}
+
+fn both_of(
+    cluster: Cluster,
+    faults: &[(Nanos, Fault)],
+    client: impl FnOnce(Place) -> Task,
+    server: impl FnOnce(Place) -> Task,
+) {
     let options = SdpOptions { buffers: 16, buffer_bytes: 200, ..SdpOptions::default() };
     let places = [0, 1].map(|node| {
         let member = &cluster.members[node];
@@ -470,6 +478,51 @@ fn a_measurement_goes_on_over_a_cut_and_says_how_long_it_stalled() {
     let stalled = cut[0].expect("it held").longest;
     // The adapter has to give the dead link up first; what stands by takes over at once.
     assert!(stalled > ping.longest * 3, "{stalled:?} beside {:?}", ping.longest);
+}
+
+/// Who left, whether nothing was owed then, and how long that took.
+type Left = Rc<RefCell<Vec<(bool, Nanos)>>>;
+
+async fn leave(place: Place, left: Left) {
+    let began = place.rt.now();
+    let settled = place.sdp.settle(Nanos::from_secs(5)).await;
+    left.borrow_mut().push((settled, place.rt.now() - began));
+    place.rt.shutdown();
+}
+
+/// One that leaves and has not acknowledged what it got has the other one wait until that gives up: after every copy and every
+/// measurement.
+#[test]
+fn two_ends_that_are_done_both_leave_at_once() {
+    const DELAY: Nanos = Nanos::from_millis(20);
+    for rounds in 1..=8 {
+        let left = Left::default();
+        let (calls, answers) = (Rc::clone(&left), Rc::clone(&left));
+        both_of(
+            Cluster::acknowledging_late(2, 2, 1, DELAY),
+            &[],
+            |place| {
+                Box::pin(async move {
+                    let stream = connect(&place).await;
+                    let plan = Plan { bytes: 100, transfers: 1, rounds };
+                    perf::call(&place.rt, &stream, plan).await.expect("it holds");
+                    stream.close().await.expect("it ends");
+                    leave(place, calls).await;
+                })
+            },
+            |place| {
+                Box::pin(async move {
+                    let stream = accept(&place).await;
+                    perf::answer(&stream).await.expect("it holds");
+                    stream.close().await.expect("it ends");
+                    leave(place, answers).await;
+                })
+            },
+        );
+        let left = left.take();
+        assert_eq!(left.len(), 2);
+        assert!(left.iter().all(|(settled, took)| *settled && *took < DELAY * 2), "{rounds}: {left:?}");
+    }
 }
 
 #[test]

@@ -29,6 +29,8 @@ pub struct Cluster {
     max_message: Option<u32>,
     /// How many messages are kept for one peer; the mesh's own number without one.
     max_queued: Option<u32>,
+    /// How long an acknowledgement waits for a message that carries it; the mesh's own delay without one.
+    ack_delay: Option<Nanos>,
 }
 
 pub fn ms(n: u64) -> Nanos {
@@ -103,6 +105,13 @@ impl Cluster {
         cluster.manned()
     }
 
+    /// Of nodes whose acknowledgements wait so long for a message that carries them.
+    pub fn acknowledging_late(nodes: u32, rails: u8, seed: u64, ack_delay: Nanos) -> Cluster {
+        let mut cluster = Cluster::unmanned(nodes, rails, seed, Wait::Notify);
+        cluster.ack_delay = Some(ack_delay);
+        cluster.manned()
+    }
+
     /// Of nodes whose adapters take at least 25 ms to give a dead link up.
     pub fn slow_to_give_up(nodes: u32, rails: u8, seed: u64) -> Cluster {
         Cluster::timed(nodes, rails, seed, Wait::Poll, (11, None))
@@ -125,8 +134,9 @@ impl Cluster {
         let profile = Profile::builtin("present-day").expect("it is built in");
         let config = Config { devices: rails, ..Config::new(nodes, profile) };
         let fabric = Fabric::new(config, Box::new(Seeded::new(seed))).expect("a good configuration");
-        let (max_message, max_queued) = (None, None);
-        Cluster { fabric, members: Vec::new(), wait, rails, timeout: 4, max_message, max_queued }
+        let (members, timeout) = (Vec::new(), 4);
+        let (max_message, max_queued, ack_delay) = (None, None, None);
+        Cluster { fabric, members, wait, rails, timeout, max_message, max_queued, ack_delay }
     }
 
     fn manned(mut self) -> Cluster {
@@ -151,6 +161,7 @@ impl Cluster {
         config.hold_off = ms(3);
         config.max_queued = self.max_queued.unwrap_or(config.max_queued);
         config.max_message = self.max_message.unwrap_or(config.max_message);
+        config.ack_delay = self.ack_delay.unwrap_or(config.ack_delay);
         config.timeout = AckTimeout::new(self.timeout).expect("an exponent");
         let mesh = Mesh::start(&rt, config).expect("it starts");
         self.fabric.mount(NodeId(node), Box::new(rt.program()));
