@@ -9,7 +9,7 @@ use crate::host::HwHost;
 use crate::ledger::Ledgers;
 use crate::memory::HwPd;
 use crate::oob::HwOob;
-use crate::reactor::{Hint, Reactor};
+use crate::reactor::Reactor;
 use crate::Hw;
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
@@ -118,7 +118,7 @@ impl Device<Hw> for HwDevice {
         let raw = Rc::new(self.raw.open()?);
         let limits = raw.limits()?;
         let reactor = Reactor::new()?;
-        let async_hint = reactor.watch(raw.async_fd())?;
+        reactor.watch(raw.async_fd())?;
         let model = self.model(&limits);
         let links = (1..=limits.ports).map(|port| Ok(link_layer_of(raw.port(port)?.link_layer)));
         let inner = ContextInner {
@@ -139,7 +139,6 @@ impl Device<Hw> for HwDevice {
             store: self.store.borrow().clone(),
             disk: RefCell::default(),
             reactor,
-            async_hint,
             raw,
         };
         let inner = Rc::new(inner);
@@ -204,8 +203,6 @@ pub(crate) struct ContextInner {
     store: Option<Arc<Objects>>,
     disk: RefCell<Option<Rc<Calls>>>,
     pub reactor: Reactor,
-    /// Of the adapter's events.
-    async_hint: Hint,
     /// Last, so that it is dropped last.
     pub raw: Rc<ffi::Context>,
 }
@@ -475,13 +472,8 @@ impl Context<Hw> for HwContext {
     }
 
     fn async_event(&self) -> Option<AsyncEvent> {
-        if !self.0.async_hint.is_due() {
-            return None;
-        }
-        let Some(raw) = self.0.raw.async_event() else {
-            self.0.async_hint.found_nothing();
-            return None;
-        };
+        // Asked each time: who has seen a completion may rely on what the adapter had said before.
+        let raw = self.0.raw.async_event()?;
         let event = async_event(raw.event, raw.object);
         if let AsyncEvent::CqError(CqId(id)) = event
             && let Some(cq) = self.0.cqs.borrow().get(&id).and_then(Weak::upgrade)

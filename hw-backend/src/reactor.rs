@@ -1,19 +1,20 @@
 //! What wakes a node: one `epoll` a context, with its channels, its events, its byte streams and its disk.
 
 use crate::ffi::{Epoll, Readiness};
+use crate::host;
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::os::fd::RawFd;
 use std::rc::{Rc, Weak};
 use std::task::Waker;
-use weft_verbs::Result;
+use weft_verbs::{Nanos, Result};
 
 /// What is added to the number of a descriptor of verbs objects, for its token. Its readiness ends a wait and wakes no task: the node
 /// looks for itself.
 const VERBS: u64 = 1 << 63;
 
-/// How often somebody asks for what may be read until the kernel is asked although no wait has seen anything.
-const UNSEEN: u32 = 64;
+/// After how long the kernel is asked again although no wait has seen anything: for those who never wait.
+const UNSEEN: Nanos = Nanos::from_micros(100);
 
 /// Whether there may be something to read: to ask the kernel for nothing costs as much as to post.
 #[derive(Clone, Debug)]
@@ -23,19 +24,25 @@ pub(crate) struct Hint(Rc<Seen>);
 struct Seen {
     /// A wait has seen something since nothing was found.
     ready: Cell<bool>,
-    skipped: Cell<u32>,
+    /// When the kernel was asked without that.
+    asked: Cell<Nanos>,
 }
 
 impl Hint {
     fn new() -> Hint {
-        Hint(Rc::new(Seen { ready: Cell::new(true), skipped: Cell::new(0) }))
+        Hint(Rc::new(Seen { ready: Cell::new(true), asked: Cell::new(host::now()) }))
     }
 
-    /// Whether the kernel is to be asked: a wait has seen something, or nobody has asked for long, for those who never wait.
+    /// Whether the kernel is to be asked: a wait has seen something, or it was not asked for a while.
     pub(crate) fn is_due(&self) -> bool {
-        let skipped = self.0.skipped.get() + 1;
-        let due = self.0.ready.get() || skipped >= UNSEEN;
-        self.0.skipped.set(if due { 0 } else { skipped });
+        if self.0.ready.get() {
+            return true;
+        }
+        let now = host::now();
+        let due = now - self.0.asked.get() >= UNSEEN;
+        if due {
+            self.0.asked.set(now);
+        }
         due
     }
 
