@@ -41,14 +41,7 @@ impl HwChannel {
 
 impl CompletionChannel for HwChannel {
     fn event(&self) -> Option<CqId> {
-        if !self.0.hint.is_due() {
-            return None;
-        }
-        let event = self.0.raw.event().map(CqId);
-        if event.is_none() {
-            self.0.hint.found_nothing();
-        }
-        event
+        self.0.hint.ask(|| self.0.raw.event()).map(CqId)
     }
 }
 

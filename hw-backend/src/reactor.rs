@@ -33,22 +33,21 @@ impl Hint {
         Hint(Rc::new(Seen { ready: Cell::new(true), asked: Cell::new(host::now()) }))
     }
 
-    /// Whether the kernel is to be asked: a wait has seen something, or it was not asked for a while.
-    pub(crate) fn is_due(&self) -> bool {
-        if self.0.ready.get() {
-            return true;
+    /// Asks the kernel, if a wait has seen something or it was not asked for a while.
+    pub(crate) fn ask<T>(&self, ask: impl FnOnce() -> Option<T>) -> Option<T> {
+        let Seen { ready, asked } = &*self.0;
+        if !ready.get() {
+            let now = host::now();
+            if now - asked.get() < UNSEEN {
+                return None;
+            }
+            asked.set(now);
         }
-        let now = host::now();
-        let due = now - self.0.asked.get() >= UNSEEN;
-        if due {
-            self.0.asked.set(now);
+        let answer = ask();
+        if answer.is_none() {
+            ready.set(false);
         }
-        due
-    }
-
-    /// The kernel was asked, and there was nothing.
-    pub(crate) fn found_nothing(&self) {
-        self.0.ready.set(false);
+        answer
     }
 }
 

@@ -16,8 +16,8 @@ mod header;
 use crate::device::{ContextInner, HwContext};
 use crate::ffi::{Alarm, CmChannel, CmIdentity, ConnectionOffer};
 use crate::queue_pair::HwQp;
-use crate::{Hw, convert};
 use crate::reactor::Hint;
+use crate::{Hw, convert};
 use header::Header;
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, VecDeque};
@@ -395,17 +395,10 @@ impl ConnectionManager<Hw> for HwCm {
             if let Some(event) = self.0.events.borrow_mut().pop_front() {
                 return Some(event);
             }
-            if !self.0.hint.is_due() {
-                return None;
-            }
-            match self.0.channel.event() {
-                Some(message) => self.0.handle(message),
-                None if self.0.give_up_overdue() => {}
-                None => {
-                    self.0.hint.found_nothing();
-                    return None;
-                }
-            }
+            self.0.hint.ask(|| {
+                let handled = self.0.channel.event().map(|message| self.0.handle(message));
+                handled.or_else(|| self.0.give_up_overdue().then_some(()))
+            })?;
         }
     }
 }

@@ -23,7 +23,7 @@ pub use mutual_exclusion::MutualExclusion;
 pub use progress::Progress;
 pub use tokens::Tokens;
 
-use super::history::Event;
+use super::history::{Event, What};
 use crate::oracle::{Oracle, Oracles, Violation, show};
 use std::hash::Hasher;
 use weft_verbs::Nanos;
@@ -96,15 +96,18 @@ impl Oracles for BesideExclusion {
     type Event = Event;
 
     fn promises(&self) -> Vec<(&'static str, &'static str)> {
-        // What waits in vain only worlds know.
+        // Who waits in vain only worlds know.
         let all: [&dyn Oracle<Event>; 3] = [&self.once, &self.tokens, &self.progress];
         all.map(|oracle| (oracle.name(), oracle.promise())).to_vec()
     }
 
     fn observe(&mut self, event: &Event, broken: &mut dyn FnMut(Violation)) {
         let BesideExclusion { once, tokens, progress, in_vain } = self;
-        let oracles: [&mut dyn Oracle<Event>; 4] = [once, tokens, progress, in_vain];
+        let oracles: [&mut dyn Oracle<Event>; 3] = [once, tokens, &mut *progress];
         show(event, oracles, broken);
+        if event.what == What::Outlasts {
+            in_vain.outlasts(event.request, progress);
+        }
     }
 
     fn ended(&self) -> u64 {

@@ -17,12 +17,15 @@ pub struct Progress {
     made: u64,
 }
 
+/// A request that is open.
 #[derive(Clone, Copy, Debug)]
-struct Open {
-    key: LockKey,
-    mode: Mode,
+pub(super) struct Open {
+    pub key: LockKey,
+    pub mode: Mode,
     since: Nanos,
-    holds: bool,
+    /// It gives up at once if it would have to wait.
+    pub tries: bool,
+    pub holds: bool,
 }
 
 impl Progress {
@@ -34,6 +37,11 @@ impl Progress {
     /// How many requests have not ended.
     pub fn unended(&self) -> u64 {
         self.open.len() as u64
+    }
+
+    /// The requests that have not ended.
+    pub(super) fn open(&self) -> &BTreeMap<RequestId, Open> {
+        &self.open
     }
 
     /// The requests that have not ended by `now`, each as a violation; `healthy` is for how long nothing had
@@ -48,7 +56,7 @@ impl Progress {
     }
 
     fn complaint(&self, request: RequestId, open: &Open) -> String {
-        let Open { key, mode, since, holds } = *open;
+        let Open { key, mode, since, holds, .. } = *open;
         if holds {
             return format!("{request} holds lock {key} {mode} since {since} and its client has not gone on");
         }
@@ -85,7 +93,8 @@ impl Oracle<Event> for Progress {
             }
             _ => {
                 let holds = matches!(what, What::Granted { .. });
-                self.open.insert(request, Open { key, mode, since: at, holds });
+                let tries = matches!(what, What::Requested { deadline: Some(deadline) } if deadline <= at);
+                self.open.insert(request, Open { key, mode, since: at, tries, holds });
             }
         }
         Ok(())
