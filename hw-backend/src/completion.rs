@@ -16,6 +16,8 @@ pub struct HwChannel(Rc<ChannelHandle>);
 struct ChannelHandle {
     raw: Rc<ffi::Channel>,
     hint: Hint,
+    /// Events that its queues were armed for and that did not come, or more.
+    expected: Cell<u32>,
     context: Rc<ContextInner>,
 }
 
@@ -35,13 +37,17 @@ impl HwChannel {
     pub(crate) fn create(context: &HwContext) -> Result<HwChannel> {
         let raw = Rc::new(ffi::Channel::create(&context.0.raw)?);
         let hint = context.0.reactor.watch(raw.fd())?;
-        Ok(HwChannel(Rc::new(ChannelHandle { raw, hint, context: Rc::clone(&context.0) })))
+        Ok(HwChannel(Rc::new(ChannelHandle { raw, hint, expected: Cell::new(0), context: Rc::clone(&context.0) })))
     }
 }
 
 impl CompletionChannel for HwChannel {
     fn event(&self) -> Option<CqId> {
-        self.0.hint.ask(|| self.0.raw.event()).map(CqId)
+        let ChannelHandle { raw, hint, expected, .. } = &*self.0;
+        let more = expected.get().checked_sub(1)?;
+        let id = hint.ask(|| raw.event())?;
+        expected.set(more);
+        Some(CqId(id))
     }
 }
 
@@ -61,7 +67,7 @@ pub(crate) struct CqHandle {
     released: RefCell<Vec<Hold>>,
     context: Rc<ContextInner>,
     pub(crate) raw: Rc<ffi::Cq>,
-    _channel: Option<HwChannel>,
+    channel: Option<HwChannel>,
 }
 
 impl fmt::Debug for HwCq {
@@ -154,7 +160,7 @@ impl HwCq {
             released: RefCell::default(),
             context: Rc::clone(context),
             raw: Rc::new(raw),
-            _channel: channel.cloned(),
+            channel: channel.cloned(),
         });
         context.enlist_cq(id, &handle);
         Ok(HwCq(handle))
@@ -195,9 +201,10 @@ impl CompletionQueue for HwCq {
     }
 
     fn arm(&self, next: Arm) -> Result<()> {
-        if !self.0.raw.has_channel() {
+        let Some(channel) = &self.0.channel else {
             return Err(VerbsError::Invalid("a completion queue without a channel cannot be armed"));
-        }
+        };
+        channel.0.expected.set(channel.0.expected.get().saturating_add(1));
         self.0.raw.arm(next == Arm::Solicited)
     }
 

@@ -9,7 +9,7 @@ use crate::host::HwHost;
 use crate::ledger::Ledgers;
 use crate::memory::HwPd;
 use crate::oob::HwOob;
-use crate::reactor::Reactor;
+use crate::reactor::{Hint, Reactor};
 use crate::Hw;
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
@@ -118,7 +118,7 @@ impl Device<Hw> for HwDevice {
         let raw = Rc::new(self.raw.open()?);
         let limits = raw.limits()?;
         let reactor = Reactor::new()?;
-        reactor.watch(raw.async_fd())?;
+        let hint = reactor.watch(raw.async_fd())?;
         let model = self.model(&limits);
         let links = (1..=limits.ports).map(|port| Ok(link_layer_of(raw.port(port)?.link_layer)));
         let inner = ContextInner {
@@ -138,6 +138,7 @@ impl Device<Hw> for HwDevice {
             host: HwHost::new(),
             store: self.store.borrow().clone(),
             disk: RefCell::default(),
+            hint,
             reactor,
             raw,
         };
@@ -202,6 +203,8 @@ pub(crate) struct ContextInner {
     /// What the machine's disk has, and the disk once somebody has asked for it.
     store: Option<Arc<Objects>>,
     disk: RefCell<Option<Rc<Calls>>>,
+    /// Whether the adapter may have said something.
+    hint: Hint,
     pub reactor: Reactor,
     /// Last, so that it is dropped last.
     pub raw: Rc<ffi::Context>,
@@ -472,8 +475,7 @@ impl Context<Hw> for HwContext {
     }
 
     fn async_event(&self) -> Option<AsyncEvent> {
-        // Asked each time: who has seen a completion may rely on what the adapter had said before.
-        let raw = self.0.raw.async_event()?;
+        let raw = self.0.hint.ask(|| self.0.raw.async_event())?;
         let event = async_event(raw.event, raw.object);
         if let AsyncEvent::CqError(CqId(id)) = event
             && let Some(cq) = self.0.cqs.borrow().get(&id).and_then(Weak::upgrade)

@@ -1,7 +1,7 @@
 //! The main loop of a node on hardware: the same `Node::step` that the simulator calls.
 
 use crate::device::{ContextInner, HwContext};
-use crate::ffi::Epoll;
+use crate::ffi::{Epoll, Readiness};
 use crate::host;
 use std::rc::Rc;
 use weft_verbs::{Nanos, Node, Park, Result, Wait};
@@ -11,6 +11,8 @@ pub struct Driver {
     contexts: Vec<Rc<ContextInner>>,
     /// All contexts' descriptors at once, where there are several.
     all: Option<Epoll>,
+    /// Contexts with a descriptor that is ready; kept for its allocation.
+    ready: Vec<Readiness>,
     parked: Park,
     /// Looks at completion queues since the descriptors were looked at.
     spins: u32,
@@ -42,7 +44,7 @@ impl Driver {
                 all.add(context.reactor.fd(), token as u64)?;
             }
         }
-        Ok(Driver { contexts, all, parked: Park::Again, spins: 0 })
+        Ok(Driver { contexts, all, ready: Vec::new(), parked: Park::Again, spins: 0 })
     }
 
     /// Steps the node until it is done or `stop` says so, which is asked several times a second.
@@ -106,17 +108,15 @@ impl Driver {
     }
 
     /// Waits for a descriptor, at most so long, and wakes the tasks of byte streams. Whether anything is ready.
-    fn look(&self, span: Nanos) -> bool {
+    fn look(&mut self, span: Nanos) -> bool {
         let span = if span == Nanos::MAX { None } else { Some(span.0) };
-        match (&self.all, &self.contexts[..]) {
-            (None, [one]) => one.reactor.wait(span),
-            (all, many) => {
-                if let Some(all) = all {
-                    all.wait(span, &mut Vec::new());
-                }
-                // Every context, for each wakes tasks of its own.
-                many.iter().filter(|context| context.reactor.wait(Some(0))).count() > 0
-            }
+        let Some(all) = &self.all else { return self.contexts.iter().any(|one| one.reactor.wait(span)) };
+        all.wait(span, &mut self.ready);
+        self.contexts.iter().for_each(|context| context.reactor.nothing_else());
+        let mut any = false;
+        for ready in self.ready.drain(..) {
+            any |= self.contexts.get(ready.token as usize).is_some_and(|one| one.reactor.wait(Some(0)));
         }
+        any
     }
 }

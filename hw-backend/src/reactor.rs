@@ -14,7 +14,7 @@ use weft_verbs::{Nanos, Result};
 const VERBS: u64 = 1 << 63;
 
 /// After how long the kernel is asked again although no wait has seen anything: for those who never wait.
-const UNSEEN: Nanos = Nanos::from_micros(100);
+const UNSEEN: Nanos = Nanos::from_micros(250);
 
 /// Whether there may be something to read: to ask the kernel for nothing costs as much as to post.
 #[derive(Clone, Debug)]
@@ -26,19 +26,17 @@ struct Seen {
     ready: Cell<bool>,
     /// When the kernel was asked without that.
     asked: Cell<Nanos>,
+    /// When a wait has last looked at all descriptors.
+    waited: Rc<Cell<Nanos>>,
 }
 
 impl Hint {
-    fn new() -> Hint {
-        Hint(Rc::new(Seen { ready: Cell::new(true), asked: Cell::new(host::now()) }))
-    }
-
-    /// Asks the kernel, if a wait has seen something or it was not asked for a while.
+    /// Asks the kernel, if a wait has seen something, or if neither it nor a wait was asked for a while.
     pub(crate) fn ask<T>(&self, ask: impl FnOnce() -> Option<T>) -> Option<T> {
-        let Seen { ready, asked } = &*self.0;
+        let Seen { ready, asked, waited } = &*self.0;
         if !ready.get() {
             let now = host::now();
-            if now - asked.get() < UNSEEN {
+            if now - asked.get().max(waited.get()) < UNSEEN {
                 return None;
             }
             asked.set(now);
@@ -71,6 +69,8 @@ pub(crate) struct Reactor {
     waiting: RefCell<BTreeMap<u64, Waiting>>,
     sources: RefCell<BTreeMap<u64, Weak<dyn Source>>>,
     ready: RefCell<Vec<Readiness>>,
+    /// When all descriptors were looked at.
+    waited: Rc<Cell<Nanos>>,
 }
 
 impl Reactor {
@@ -82,6 +82,7 @@ impl Reactor {
             waiting: RefCell::default(),
             sources: RefCell::default(),
             ready: RefCell::default(),
+            waited: Rc::new(Cell::new(host::now())),
         })
     }
 
@@ -91,7 +92,9 @@ impl Reactor {
 
     /// Watches a descriptor of verbs objects, which is closed before the reactor or removes itself.
     pub(crate) fn watch(&self, fd: RawFd) -> Result<Hint> {
-        let hint = Hint::new();
+        let waited = Rc::clone(&self.waited);
+        let seen = Seen { ready: Cell::new(true), asked: Cell::new(host::now()), waited };
+        let hint = Hint(Rc::new(seen));
         self.watch_beside(fd, &hint)?;
         Ok(hint)
     }
@@ -150,11 +153,17 @@ impl Reactor {
         }
     }
 
+    /// All descriptors were looked at now; those that could be read are told apart.
+    pub(crate) fn nothing_else(&self) {
+        self.waited.set(host::now());
+    }
+
     /// Waits until something is ready or the time is over, and wakes the tasks whose streams or disk calls are ready. Whether
     /// anything was.
     pub(crate) fn wait(&self, nanos: Option<u64>) -> bool {
         let mut ready = self.ready.take();
         self.epoll.wait(nanos, &mut ready);
+        self.nothing_else();
         let any = !ready.is_empty();
         for Readiness { token, read, write } in ready.drain(..) {
             if token & VERBS != 0 {

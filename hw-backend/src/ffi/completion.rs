@@ -107,7 +107,7 @@ impl WcRoom {
 pub(crate) struct Cq {
     pub(super) ptr: NonNull<sys::ibv_cq>,
     pub(super) context: Rc<Context>,
-    channel: Option<Rc<Channel>>,
+    _channel: Option<Rc<Channel>>,
     capacity: Cell<u32>,
     _counted: Counted,
 }
@@ -128,7 +128,7 @@ impl Cq {
         let cq = Cq {
             ptr,
             context: Rc::clone(context),
-            channel: channel.cloned(),
+            _channel: channel.cloned(),
             capacity: Cell::new(0),
             _counted: Counted::new(Kind::Cq),
         };
@@ -143,10 +143,6 @@ impl Cq {
 
     pub(crate) fn capacity(&self) -> u32 {
         self.capacity.get()
-    }
-
-    pub(crate) fn has_channel(&self) -> bool {
-        self.channel.is_some()
     }
 
     pub(crate) fn is_in(&self, context: &Rc<Context>) -> bool {

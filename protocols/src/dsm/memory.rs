@@ -13,7 +13,7 @@ use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::ops::Range;
 use std::rc::Rc;
-use weft_verbs::{AccessFlags, MemoryRegion, RemoteSlice, Verbs};
+use weft_verbs::{AccessFlags, MemoryRegion, RemoteSlice, Verbs, VerbsError};
 use zerocopy::IntoBytes;
 
 /// What the protocol asks of a node's memory. No call waits.
@@ -110,9 +110,13 @@ impl<V: Verbs> Object<V> {
         self.memory.read(at, into).expect("it lies within the object");
     }
 
-    /// Copies bytes in. Nobody else looks at them: the minipage is writable here, or invalid.
+    /// Copies bytes in. Nobody else looks at them: the minipage is writable here, or invalid. A node that crashed has no memory any more
+    /// when it lets go of its claims.
     pub fn write(&self, at: usize, bytes: &[u8]) {
-        self.memory.write(at, bytes).expect("it lies within the object");
+        match self.memory.write(at, bytes) {
+            Err(VerbsError::DeviceGone) => {}
+            written => written.expect("it lies within the object"),
+        }
     }
 
     /// The accesses to all minipages, for audits.

@@ -34,7 +34,7 @@ impl<V: Verbs> Program<V> {
             // An event instead of a completion, if they come one by one.
             takes = !inner.drain_events(one) || !one;
         }
-        if inner.arming.take() {
+        if inner.arming.take() || inner.has_spun() {
             // Poll, arm, poll: the rounds below are the second poll (IBA 11.4.2.2).
             inner.cqs.borrow_mut().arm()?;
             inner.looked.set(false);
@@ -129,6 +129,15 @@ impl<V: Verbs> Inner<V> {
         let looks = every_time || !worked || unheard >= UNHEARD;
         self.unheard.set(if looks { 0 } else { unheard });
         looks
+    }
+
+    /// Whether the node has looked at its queues for long enough, in vain.
+    fn has_spun(&self) -> bool {
+        let over = self.spins.get().is_some_and(|until| self.host.now() >= until);
+        if over {
+            self.spins.set(None);
+        }
+        over
     }
 
     /// Until when the node looks at its queues before it arms them; `None` if it does so no more.

@@ -221,6 +221,31 @@ fn a_barrier_fails_by_the_name_of_the_dead_once_for_each_thread_and_then_counts_
     assert_eq!(*told.borrow(), vec![(Err(DsmError::Died(rank(3))), Ok(())); 3]);
 }
 
+/// `weft fuzz swarm-16-dsm-members` panicked here: the claim is let go of after the memory.
+#[test]
+fn a_node_that_crashes_amid_a_claim_loses_by_name_what_it_had_claimed() {
+    let cluster = Cluster::new(NODES, 11, Wait::Notify);
+    let all: Vec<_> = (0..NODES as usize).map(|node| begin(&cluster, node, false, Repaired)).collect();
+    let (dsm, rt) = (all[2].1.clone(), cluster.members[2].rt.clone());
+    let claims = async move {
+        let (shared, mut thread) = (counters(&dsm), dsm.thread());
+        let mut claim = thread.claim_mut(shared, 0..APART + 1, Nanos::MAX).await.expect("all live");
+        claim.fill(1);
+        rt.sleep(ms(1_000)).await;
+    };
+    let of = cluster.members[2].rt.clone();
+    cluster.members[2].at(MET, move || drop(of.spawn(claims)));
+    cluster.plan(MET + ms(20), Fault::Crash { node: NodeId(2) });
+    let seen = Rc::new(RefCell::new(Seen::default()));
+    let (dsm, rt, saw) = (all[0].1.clone(), cluster.members[0].rt.clone(), Rc::clone(&seen));
+    cluster.members[0].at(MET + ms(30), move || drop(rt.spawn(looks(dsm, saw))));
+    cluster.run(ms(2_000));
+    let seen = seen.borrow();
+    // The two that it claimed, and those that begin with it and that nobody asked for before.
+    assert_eq!((&seen.lost, &seen.errors), (&BTreeSet::from([0, 1, 2, 6, 10]), &Vec::new()));
+    assert!(seen.last.len() == COUNTERS - 5 && seen.last.values().all(|value| *value == 0));
+}
+
 #[test]
 fn a_node_that_restarts_is_told_that_the_memory_has_gone_on_without_it() {
     let mut cluster = Cluster::new(NODES, 9, Wait::Notify);
