@@ -68,7 +68,7 @@ fn explore(name: &str, size: Size, faults: u32, kinds: FaultSet) -> Report {
 }
 
 /// The worlds that a debug build explores in seconds.
-const LITMUS: [&str; 16] = [
+const LITMUS: [&str; 17] = [
     "dsm-sb",
     "dsm-mp",
     "dsm-lb",
@@ -83,6 +83,7 @@ const LITMUS: [&str; 16] = [
     "dsm-barrier",
     "dsm-claims",
     "dsm-claims-cross",
+    "dsm-claims-of-one",
     "dsm-prefetch",
     "dsm-free",
 ];

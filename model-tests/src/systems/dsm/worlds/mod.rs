@@ -38,7 +38,7 @@ const MORTAL_KEYS: &[Key] = &[
 /// The worlds where a node dies.
 fn mortal() -> Vec<Entry> {
     macro_rules! mortal {
-        ($($name:literal $reading:expr, $expected:ident, $threads:literal on $nodes:literal of $all:literal by $manager:literal $(without $dies:literal)?, $about:literal;)*) => {
+        ($($name:literal $reading:expr, $expected:ident, $words:ident, $threads:literal on $nodes:literal of $all:literal by $manager:literal $(without $dies:literal)?, $about:literal;)*) => {
             vec![$(Entry {
                 name: $name,
                 about: $about,
@@ -46,7 +46,7 @@ fn mortal() -> Vec<Entry> {
                 keys: MORTAL_KEYS,
                 make: |size| {
                     let dies = [$(Some($dies),)? None][0];
-                    let (words, pulls) = (Words::Together, false);
+                    let (words, pulls) = (Words::$words, false);
                     let plan = Plan { name: $name, words, threads: $threads, nodes: $nodes, manager: $manager, pulls, all: $all, dies };
                     crash::make(plan, $reading, size)
                 },
@@ -54,13 +54,15 @@ fn mortal() -> Vec<Entry> {
         };
     }
     mortal! {
-        "dsm-crash" Repaired, Held, "x+,x+" on "0,1" of 3 by 0,
+        "dsm-crash" Repaired, Held, Together, "x+,x+" on "0,1" of 3 by 0,
             "any node dies at any moment: what it had is lost by name, and nothing else";
-        "planted-dsm-old-words" Otherwise(ViewsChecked), Violated, "x+,x+" on "0,1" of 3 by 0,
+        "dsm-crash-claims" Repaired, Held, Apart, "xy!,x+" on "0,1" of 3 by 0,
+            "any node dies at any moment while a thread claims two words";
+        "planted-dsm-old-words" Otherwise(ViewsChecked), Violated, Together, "x+,x+" on "0,1" of 3 by 0,
             "what was said before a node died counts after that";
-        "planted-dsm-older-version" Otherwise(LostWithReceiver), Violated, "x+,x+,x+" on "0,1,2" of 3 by 0 without 1,
+        "planted-dsm-older-version" Otherwise(LostWithReceiver), Violated, Together, "x+,x+,x+" on "0,1,2" of 3 by 0 without 1,
             "what was given up for a node that died counts as it was";
-        "planted-dsm-late-write" Otherwise(ReportsWhenFenced), Violated, "x+,x?,x+" on "2,1,3" of 4 by 3 without 0,
+        "planted-dsm-late-write" Otherwise(ReportsWhenFenced), Violated, Together, "x+,x?,x+" on "2,1,3" of 4 by 3 without 0,
             "a node reports what it has while a write of its own may still land";
     }
 }
@@ -106,6 +108,7 @@ worlds! {
     "dsm-barrier" Repaired, Held, Apart, "x1.b.y?,y1.b.x?" on "0,1" by 2, "after a barrier all see all that was stored before it";
     "dsm-claims" Repaired, Held, Apart, "xy!,xy&" on "0,1" by 2, "a thread that claims two words sees both changed, or neither";
     "dsm-claims-cross" Repaired, Held, Apart, "xy!,xy!" on "0,1" by 2, "two threads claim the same words: neither waits for the other for ever";
+    "dsm-claims-of-one" Repaired, Held, Together, "xy!,xy!" on "0,1" by 2, "two threads claim the same words of one minipage: what a claim stores is one";
     "dsm-claims-at-home" Repaired, Held, Together, "x!,x+,x?" on "0,0,1" by 2, "a claim keeps the threads of its own node away, too";
     "dsm-claims-given-up" Repaired, Held, Apart, "x+.xy%,x+" on "0,1" by 2, "a claim that is given up lets go of what it had";
     "dsm-prefetch" Repaired, Held, Apart, "x~.y1.x?,x1.y?" on "0,1" by 2, "a prefetch changes no outcome";
