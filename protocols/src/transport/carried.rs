@@ -15,9 +15,8 @@
 use super::mesh::{BULK, Mesh, Shared};
 use super::peer::Peer;
 use super::stand_in::Atomic;
-use super::wire::HEADER_LEN;
 use super::{Channel, Lost, NotExecuted, OpError, Planted};
-use crate::rt::{Block, BufferGuard, WaitPoint};
+use crate::rt::{BufferGuard, WaitPoint};
 use std::collections::{BTreeMap, VecDeque};
 use std::future::poll_fn;
 use std::hash::{Hash, Hasher};
@@ -44,20 +43,10 @@ pub(super) const LEAST_CARRIED: usize = 64;
 /// What an owner is asked to execute, or has executed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Carriage {
-    Read {
-        at: RemoteSlice,
-    },
-    Write {
-        at: RemoteSlice,
-        bytes: Vec<u8>,
-    },
-    Atomic {
-        at: RemoteSlice,
-        atomic: Atomic,
-    },
+    Read { at: RemoteSlice },
+    Write { at: RemoteSlice, bytes: Vec<u8> },
+    Atomic { at: RemoteSlice, atomic: Atomic },
     Answer(Answer),
-    /// Nothing: of a message whose [write](Mesh::place) could not go over to this rail.
-    Nothing,
 }
 
 /// What became of a carried operation.
@@ -84,7 +73,6 @@ impl Carriage {
             Carriage::Answer(Answer::Done(bytes)) => (5, none, &[], bytes),
             Carriage::Answer(Answer::Refused) => (6, none, &[], &[]),
             Carriage::Answer(Answer::Lost) => (7, none, &[], &[]),
-            Carriage::Nothing => (8, none, &[], &[]),
         };
         let mut b = vec![0; HEAD];
         b[0] = kind;
@@ -108,7 +96,6 @@ impl Carriage {
             5 => Carriage::Answer(Answer::Done(rest.to_vec())),
             6 => Carriage::Answer(Answer::Refused),
             7 => Carriage::Answer(Answer::Lost),
-            8 => Carriage::Nothing,
             _ => return None,
         };
         Some((number, what))
@@ -370,7 +357,7 @@ impl<V: Verbs> Mesh<V> {
             }
             Carriage::Write { at, bytes } => self.write(me, at, &bytes).await.map(|()| Vec::new()),
             Carriage::Atomic { at, atomic } => self.atomic_for(by, at, atomic).await,
-            Carriage::Answer(_) | Carriage::Nothing => return Answer::Refused,
+            Carriage::Answer(_) => return Answer::Refused,
         };
         match done {
             Ok(bytes) => Answer::Done(bytes),
@@ -391,7 +378,6 @@ pub(super) fn arrived<V: Verbs>(shared: &Rc<Shared<V>>, index: usize, peer: &mut
             peer.carried.answered(number, answer);
             peer.wake_resolvers();
         }
-        Some((_, Carriage::Nothing)) => {}
         Some((number, what)) => {
             let (mesh, incarnations) = (Mesh { shared: Rc::clone(shared) }, peer.incarnations);
             drop(shared.rt.spawn(async move {
@@ -410,14 +396,6 @@ pub(super) fn arrived<V: Verbs>(shared: &Rc<Shared<V>>, index: usize, peer: &mut
         }
         None => shared.broken(index, peer),
     }
-}
-
-/// Makes a message nothing: its channel and length from now on.
-pub(super) fn nothing<V: Verbs>(block: &Block<V>) -> (Channel, u32) {
-    let bytes = Carriage::Nothing.encode(0);
-    // The shortest largest message has room for it.
-    block.write(HEADER_LEN as u32, &bytes).expect("a block has room for a message");
-    (CARRIED, bytes.len() as u32)
 }
 
 fn refused(why: weft_verbs::VerbsError) -> OpError {
@@ -478,7 +456,6 @@ mod tests {
             Carriage::Answer(Answer::Done(vec![4; LEAST_CARRIED - HEAD])),
             Carriage::Answer(Answer::Refused),
             Carriage::Answer(Answer::Lost),
-            Carriage::Nothing,
         ] {
             let bytes = what.encode(77);
             assert!(bytes.len() <= LEAST_CARRIED);

@@ -222,9 +222,11 @@ impl<V: Verbs> Shared<V> {
     /// not read it any more: its queue pair has drained. One after the other, so that the first is not held up by the others.
     pub(super) fn move_next(&self, peer: &mut Peer<V>) -> Result<()> {
         let rail = peer.rail;
-        let Some(message) = peer.session.unsent_mut().filter(|message| message.rail != rail) else {
+        let Some(message) = peer.session.unsent_mut() else { return Ok(()) };
+        message.goes_without_its_write();
+        if message.rail == rail {
             return Ok(());
-        };
+        }
         message.goes_over(rail);
         let mut bytes = vec![0; message.len as usize];
         let block = self.rail(rail).send_pool.alloc(bytes.len())?;

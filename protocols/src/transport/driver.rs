@@ -185,6 +185,10 @@ impl<V: Verbs> Driver<V> {
             None => Received::Violation,
         };
         match (verdict, header) {
+            // It was behind a write that could not be repeated.
+            (Received::Deliver, Some((_, CARRIED))) if frame.len() == HEADER_LEN => {
+                shared.stats.borrow_mut().messages_received += 1;
+            }
             (Received::Deliver, Some((_, CARRIED))) if shared.may_carry(peer) => {
                 shared.stats.borrow_mut().messages_received += 1;
                 carried::arrived(&shared, index, peer, &frame[HEADER_LEN..]);

@@ -9,7 +9,7 @@
 //! Memory belongs to one adapter. Where nodes have several rails data are placed while the connection stands on the memory's, and neither
 //! write nor message goes over to another one with it: the caller is told so, and sends the data some other way.
 
-use super::carried::{MEMORY, nothing};
+use super::carried::{CARRIED, MEMORY};
 use super::mesh::{Mesh, Shared};
 use super::peer::Outgoing;
 use super::wire::HEADER_LEN;
@@ -21,6 +21,9 @@ use std::rc::Rc;
 use weft_verbs::{
     AccessFlags, MemoryRegion, ProtectionDomain, RemoteSlice, Result, SendOp, Verbs, VerbsError,
 };
+
+/// What is sent in a message's place whose write cannot be repeated, for its number: no bytes.
+const NOTHING: (Channel, u32) = (CARRIED, 0);
 
 /// A write that goes before a message.
 pub(super) struct Place<V: Verbs> {
@@ -60,7 +63,7 @@ impl<V: Verbs> Placed<V> {
 
     /// Waits for the end of the write's next post: whether it was executed. If not, the connection is broken, and a late copy may
     /// be executed until [`Mesh::resolve_outcomes`] returns. None: the write will not be posted any more, since the peer has
-    /// the message, or is gone, or since the write is [struck](Strike::strike).
+    /// the message, or is gone, or since both are [struck](Strike::strike).
     pub async fn post_ended(&mut self) -> Option<bool> {
         // However it ended: the memory is not read any more.
         Some(self.ends.recv().await.ok()?.await.0.is_ok())
@@ -84,7 +87,8 @@ impl<V: Verbs> Placed<V> {
 }
 
 impl<V: Verbs> Strike<V> {
-    /// The write is not posted from now on; the message behind it still is. One that was posted may be executed.
+    /// Neither the write nor the message behind it is posted from now on: whoever got the message alone would take what is not there. One
+    /// that was posted may be executed.
     pub fn strike(&self) {
         self.0.told.take();
     }
@@ -209,7 +213,15 @@ impl<V: Verbs> Outgoing<V> {
         let is_left = |place: &mut Box<Place<V>>| rail != MEMORY && place.posts.told.borrow().is_some();
         if let Some(place) = self.place.take_if(is_left) {
             place.posts.is_void.set(true);
-            (self.channel, self.len) = nothing(&self.block);
+            (self.channel, self.len) = NOTHING;
+        }
+    }
+
+    /// A message whose write was struck is nothing.
+    pub(super) fn goes_without_its_write(&mut self) {
+        let is_struck = |place: &mut Box<Place<V>>| place.posts.told.borrow().is_none();
+        if self.place.take_if(is_struck).is_some() {
+            (self.channel, self.len) = NOTHING;
         }
     }
 }

@@ -22,6 +22,8 @@ const BYTES: usize = 16;
 enum Way {
     /// As the transport does it.
     Place,
+    /// The same, and the sender takes it back.
+    Struck,
     /// The write is posted, the message is sent behind it, and the transport repeats what it kept: the message.
     NoticeAlone,
     /// The same, and the sender writes again where the write's outcome is unknown.
@@ -50,6 +52,7 @@ macro_rules! worlds {
 
 worlds! {
     "place" Place, Held, "the transport: data are written to a peer, and a message says that they are there";
+    "place-struck" Struck, Held, "the transport: the same, and the sender takes both back: if the message comes, the data are there";
     "as-published-dsm-notice-alone" NoticeAlone, ViolatedUnderFaults, "the transport repeats a notice, and nobody its write";
     "as-published-dsm-writes-again" WritesAgain, ViolatedUnderFaults, "a write of unknown outcome is sent again, though its notice came";
 }
@@ -61,6 +64,9 @@ fn make(name: &'static str, way: Way, size: &Size) -> Result<Box<dyn AnyModel>, 
     size.within("rails", rails, 1..=if way == Way::Place { 4 } else { 1 })?;
     Ok(Harness::boxed(Places { name, way, requests, rails: rails as u8 }))
 }
+
+/// What the sender says when it has taken back what it placed.
+const TAKEN_BACK: u8 = 200;
 
 /// One node places data at the other, which looks at them when it is told, and then puts a mark of its own there.
 struct Places {
@@ -141,10 +147,10 @@ impl Model for Places {
         if let Some(text) = &*state.broken.borrow() {
             return Err(Violation::new("data before the message", text.clone()));
         }
-        if *state.taken.borrow() < self.requests {
+        if *state.taken.borrow() < self.requests && self.way != Way::Struck {
             return Err(Violation::new("progress", "a message never came"));
         }
-        if read(&state.memory) != mark(self.requests - 1) {
+        if *state.taken.borrow() == self.requests && read(&state.memory) != mark(self.requests - 1) {
             return Err(Violation::new("nothing later", "data came after the message behind them"));
         }
         harness::all_at_rest(members)
@@ -155,6 +161,10 @@ impl Model for Places {
         sink.sometimes("a connection was made again", any(|stats| stats.reconnects));
         sink.sometimes("a message was sent again", any(|stats| stats.messages_repeated));
         sink.sometimes("a message came twice and was dropped", any(|stats| stats.duplicates));
+        if self.way == Way::Struck {
+            sink.sometimes("a message did not come", *state.taken.borrow() == 0);
+            sink.sometimes("a message came all the same", *state.taken.borrow() > 0);
+        }
         if self.rails > 1 {
             sink.sometimes("a message carried the data", *state.carried.borrow());
         }
@@ -188,6 +198,15 @@ impl Sender {
         self.mesh.send(to, CHANNEL, &with_data).expect("a mesh keeps more messages");
     }
 
+    /// Places the data, and takes that back at some moment.
+    async fn takes_back(&self, to: weft_protocols::transport::Rank, message: &[u8]) {
+        let from = BufferGuard::Range { mr: self.source.clone(), at: 0, len: BYTES as u32 };
+        let placed = self.mesh.place(to, from, self.at, CHANNEL, message).expect("there is one rail");
+        self.rt.yield_now().await;
+        placed.striker().strike();
+        self.mesh.send(to, CHANNEL, &[TAKEN_BACK]).expect("a mesh keeps more messages");
+    }
+
     /// Each time waits for the answer, and for the adapter, before it changes what it has placed.
     async fn run(
         self,
@@ -200,15 +219,18 @@ impl Sender {
             self.source.write(0, &data(number)).expect("it is as long");
             recorder.say(0, || format!("places {number}"));
             let message = [number as u8];
-            if self.way == Way::Place {
-                self.place(to, &message).await;
-            } else {
-                let (mesh, at, again) = (self.mesh.clone(), self.at, self.way == Way::WritesAgain);
-                self.rt
-                    .spawn(async move { while mesh.write(to, at, &data(number)).await.is_err() && again {} });
-                // The write is posted first.
-                self.rt.yield_now().await;
-                self.mesh.send(to, CHANNEL, &message).expect("a mesh keeps more messages");
+            match self.way {
+                Way::Place => self.place(to, &message).await,
+                Way::Struck => return self.takes_back(to, &message).await,
+                Way::NoticeAlone | Way::WritesAgain => {
+                    let (mesh, at, again) = (self.mesh.clone(), self.at, self.way == Way::WritesAgain);
+                    let writes =
+                        async move { while mesh.write(to, at, &data(number)).await.is_err() && again {} };
+                    self.rt.spawn(writes);
+                    // The write is posted first.
+                    self.rt.yield_now().await;
+                    self.mesh.send(to, CHANNEL, &message).expect("a mesh keeps more messages");
+                }
             }
             let Some(Incoming::Message(_)) = inbox.recv().await else { return };
         }
@@ -218,6 +240,9 @@ impl Sender {
 impl State {
     async fn run(self, mesh: Mesh<Sim>, mut inbox: Inbox, recorder: Recorder) {
         while let Some(Incoming::Message(message)) = inbox.recv().await {
+            if message.first() == Some(&TAKEN_BACK) {
+                continue;
+            }
             let number = u32::from(message.first().copied().unwrap_or_default());
             if let Some(data) = message.get(1..).filter(|data| data.len() == BYTES) {
                 self.memory.write(0, data).expect("it is as long");

@@ -127,6 +127,15 @@ fn data_and_the_message_behind_them_come_together_whatever_breaks_once() {
     assert!(reached("a connection was made again") && reached("a message was sent again"));
 }
 
+/// What was taken back comes whole or not at all: `weft fuzz swarm-16-dsm-members` found that the message came alone.
+#[test]
+fn a_message_does_not_come_without_its_data_when_both_are_taken_back() {
+    let report = explore("place-struck", Size::default(), 1, FaultSet::ALL);
+    assert!(report.held() && report.exhaustive);
+    let reached = |branch| report.coverage.get(branch).is_some_and(|reached| *reached > 0);
+    assert!(reached("a message did not come") && reached("a message came all the same"));
+}
+
 /// Whether the connection stands on the memory's rail, on another one, or goes over amid a write and its message.
 #[test]
 fn data_come_with_their_message_over_any_rail() {
