@@ -225,6 +225,7 @@ impl<V: Verbs, R: Reading> Service<V, R> {
                 let begins = following.epochs.views.borrow_mut().on_here(from, stamp);
                 self.begins_anew(following, begins);
                 self.tell_newcomers(following, [from]);
+                self.tell_unaware(following, [from]);
             }
             Some(_) if self.has_begun() => self.stats.borrow_mut().out_of_turn += 1,
             Some(_) => self.is_left_out(DsmError::PeerReset(self.mesh.me())),
@@ -310,6 +311,12 @@ impl<V: Verbs, R: Reading> Service<V, R> {
         nodes.into_iter().filter(is_newcomer).for_each(|node| self.send(node, &Message::Ended));
     }
 
+    /// The memory has begun with those of some nodes who wait for that in a later view.
+    fn tell_unaware(&self, following: &Following<V>, nodes: impl IntoIterator<Item = Rank>) {
+        let is_unaware = |node: &Rank| following.epochs.views.borrow().is_unaware(*node);
+        nodes.into_iter().filter(is_unaware).for_each(|node| self.send(node, &Message::Begun));
+    }
+
     /// The memory begins, or an epoch of it, or neither.
     fn begins_anew(self: &Rc<Self>, following: &Following<V>, begins: Begins) {
         match begins {
@@ -322,6 +329,8 @@ impl<V: Verbs, R: Reading> Service<V, R> {
         }
         self.enter_again();
         self.free_again();
+        let others = following.epochs.views.borrow().others();
+        self.tell_unaware(following, others);
         self.take_early(following);
     }
 

@@ -95,6 +95,8 @@ impl<V: Verbs, R: Reading> Service<V, R> {
                 self.after_report(awaited, &mut sends);
             }
             Some(Message::Restore { page, id, version }) => self.on_restore(from, page, id, version),
+            // Its stamp has said all: see `counts`.
+            Some(Message::Begun) => {}
             // They are of no memory: see `counts`.
             Some(Message::Here | Message::Ended) | None => self.stats.borrow_mut().malformed += 1,
         }

@@ -55,6 +55,8 @@ pub(super) enum Message<'a> {
     Here,
     /// To a node that says so: the shared memory has gone on without it.
     Ended,
+    /// To a node that says so, and that has a part in the memory: it has begun. The stamp says with which view.
+    Begun,
     /// To all nodes: end all that is open for the object, or forget it.
     Free { object: ObjectId, id: u32, step: Freeing },
     /// To the node that frees the object: that step is done here.
@@ -93,6 +95,7 @@ const REPORTED: u8 = 14;
 const RESTORE: u8 = 15;
 const ENDED: u8 = 16;
 const HERE: u8 = 17;
+const BEGUN: u8 = 18;
 
 /// In what a request needs: its manager may not know who has written the minipage.
 const UNKNOWN: u8 = 0x80;
@@ -165,6 +168,7 @@ impl Message<'_> {
                 to.extend(version.to_le_bytes());
             }
             Message::Ended => head(to, ENDED, NO_PAGE, 0),
+            Message::Begun => head(to, BEGUN, NO_PAGE, 0),
             Message::Here => head(to, HERE, NO_PAGE, 0),
             Message::Free { object, id, step } => head(to, FREE, PageId { object, index: step as u32 }, id),
             Message::Freed { object, id, step } => head(to, FREED, PageId { object, index: step as u32 }, id),
@@ -216,6 +220,7 @@ impl Message<'_> {
             REPORTED if page == NO_PAGE => Message::Reported { reports: id },
             RESTORE => Message::Restore { page, id, version: rest.u64()? },
             ENDED if (page, id) == (NO_PAGE, 0) => Message::Ended,
+            BEGUN if (page, id) == (NO_PAGE, 0) => Message::Begun,
             HERE if (page, id) == (NO_PAGE, 0) => Message::Here,
             FREE => Message::Free { object: page.object, id, step: Freeing::of(page.index)? },
             FREED => Message::Freed { object: page.object, id, step: Freeing::of(page.index)? },
@@ -312,6 +317,7 @@ mod tests {
             Message::Reported { reports: 7 },
             Message::Restore { page, id, version },
             Message::Ended,
+            Message::Begun,
             Message::Here,
         ] {
             message.encode(&mut bytes);

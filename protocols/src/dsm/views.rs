@@ -211,6 +211,13 @@ impl Views {
         asks && self.has_begun() && self.view.of(node).is_some_and(|member| !self.members.contains(&member))
     }
 
+    /// Whether a node has last said in another view than that of the beginning that it has no memory, and has a part in this one: it does
+    /// not know that it has begun, or did not when it said so.
+    pub fn is_unaware(&self, node: Rank) -> bool {
+        let waits = self.said.get(&node).is_some_and(|said| Some(*said) != self.start);
+        waits && self.has_begun() && self.view.of(node).is_some_and(|member| self.members.contains(&member))
+    }
+
     /// Those that live.
     pub fn members(&self) -> impl Iterator<Item = Rank> + '_ {
         self.members.iter().map(|member| member.rank)

@@ -181,7 +181,9 @@ impl World {
         let Node { boot, views, .. } = &*self.nodes[at];
         self.memories.insert((views.name(), at as u32, *boot));
         let (stamp, members): (u64, Vec<Rank>) = (views.stamp(), views.members().collect());
-        for other in members.into_iter().filter(|other| begins == Begins::Epoch && other.index() != at) {
+        let others = members.into_iter().filter(|other| other.index() != at);
+        let told = |other: &Rank| begins == Begins::Epoch || self.nodes[at].views.is_unaware(*other);
+        for other in others.filter(told).collect::<Vec<_>>() {
             self.send(at, other, Said::Speaks(stamp));
         }
     }
@@ -197,9 +199,13 @@ impl World {
             Said::Here(round) => {
                 let begins = node.views.on_here(rank(from as u32), round);
                 let newcomer = node.views.is_newcomer(rank(from as u32));
+                let (unaware, stamp) = (node.views.is_unaware(rank(from as u32)), node.views.stamp());
                 self.begins(to, begins);
                 if newcomer {
                     self.send(to, rank(from as u32), Said::Ended);
+                }
+                if unaware && begins == Begins::Nothing {
+                    self.send(to, rank(from as u32), Said::Speaks(stamp));
                 }
             }
             Said::Ended => {
@@ -295,6 +301,12 @@ fn holds(views: &[View], misses: &[usize]) {
 #[test]
 fn no_memory_begins_while_one_who_lives_has_another_one_and_nobody_waits_for_ever() {
     holds(&script()[..3], &[0, 1, 2]);
+}
+
+/// `weft fuzz swarm-16-dsm-members` found two nodes that waited for ever.
+#[test]
+fn who_is_in_a_later_view_of_the_same_nodes_is_told_that_the_memory_has_begun() {
+    holds(&[view(1, &ALL), view(2, &ALL)], &[0, 1, 2]);
 }
 
 #[test]
