@@ -163,7 +163,10 @@ impl Directory {
                     return false;
                 };
                 let (_, _, at) = reads.swap_remove(place);
-                entry.source = Some((from, at));
+                // The owner may write still: it was asked for nothing when another thread of its own read.
+                if entry.owner != Some(from) {
+                    entry.source = Some((from, at));
+                }
                 if reads.is_empty() {
                     entry.open = Open::None;
                 }

@@ -128,6 +128,20 @@ fn who_has_nothing_open_is_not_done() {
     assert!(!manager.0.on_done(PAGE, node(0), 7, BOOK, &mut manager.1));
 }
 
+/// `weft fuzz swarm-16-dsm-rails` found a copy that was taken before a store that its owner had been granted (seed 48460).
+#[test]
+fn nobody_pulls_from_an_owner_that_read_itself_and_may_still_write() {
+    let mut manager = Manager::new();
+    manager.2.pulls = true;
+    assert_eq!(manager.asks(1, 0, Write), [(1, "notice")]);
+    assert_eq!(manager.asks(1, 1, Read), [], "another thread's");
+    assert_eq!(manager.done(1, 0), [(1, "notice")]);
+    assert_eq!(manager.done(1, 1), []);
+    assert_eq!(manager.asks(2, 0, Read), [(1, "share")]);
+    assert_eq!(manager.done(2, 0), []);
+    assert_eq!(manager.asks(3, 0, Read), [(3, "pull")]);
+}
+
 #[test]
 fn a_reader_pulls_from_one_whose_read_is_done_and_a_write_waits_for_it() {
     let mut manager = Manager::new();

@@ -125,6 +125,18 @@ impl<V: Verbs> Object<V> {
     }
 }
 
+impl Page {
+    /// A grant has come. One to read what the node may write already takes nothing away: an access that waited for that one may not be
+    /// executed yet, and keeps those who want to share the minipage waiting.
+    fn granted(&mut self, access: Access, version: u64) {
+        if self.version != version || self.access == Access::Invalid {
+            (self.access, self.stores) = (access, 0);
+        }
+        self.access = self.access.max(access);
+        (self.version, self.given) = (version, None);
+    }
+}
+
 /// The memory of a node whose threads access it by calls.
 pub(super) struct Called<V: Verbs> {
     mesh: Mesh<V>,
@@ -207,10 +219,7 @@ impl<V: Verbs> Called<V> {
 
 impl<V: Verbs> Memory for Called<V> {
     fn grant(&self, page: PageId, access: Access, version: u64) {
-        self.change(page, |page| {
-            (page.access, page.stores, page.given) = (access, 0, None);
-            page.version = version;
-        });
+        self.change(page, |page| page.granted(access, version));
     }
 
     fn downgrade(&self, page: PageId) {
@@ -237,5 +246,26 @@ struct Waiter<'a, V: Verbs> {
 impl<V: Verbs> Drop for Waiter<'_, V> {
     fn drop(&mut self) {
         self.memory.waiters.set(self.memory.waiters.get() - 1);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use Access::{Invalid, Read, Write};
+
+    /// `weft fuzz swarm-16-dsm-rails` found a minipage that was shared before a store that it had been granted for (seed 48460).
+    #[test]
+    fn a_grant_to_read_takes_no_grant_to_write_away() {
+        let mut page = Page { access: Write, version: 4, stores: 2, owed: 1, given: None };
+        page.granted(Read, 4);
+        assert_eq!(page, Page { access: Write, version: 4, stores: 2, owed: 1, given: None });
+        page.granted(Read, 6);
+        assert_eq!(page, Page { access: Read, version: 6, stores: 0, owed: 1, given: None });
+        page.granted(Write, 7);
+        assert_eq!((page.access, page.version, page.stores), (Write, 7, 0));
+        page.access = Invalid;
+        page.granted(Read, 7);
+        assert_eq!((page.access, page.stores), (Read, 0));
     }
 }

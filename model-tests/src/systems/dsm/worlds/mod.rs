@@ -113,6 +113,7 @@ worlds! {
     "dsm-claims-given-up" Repaired, Held, Apart, "x+.xy%,x+" on "0,1" by 2, "a claim that is given up lets go of what it had";
     "dsm-prefetch" Repaired, Held, Apart, "x~.y1.x?,x1.y?" on "0,1" by 2, "a prefetch changes no outcome";
     "dsm-pull" Repaired, Held, Together, "x1,x?,x?" on "0,1,2" by 3 pulling, "a reader takes the data itself, from another reader";
+    "dsm-pull-and-own" Repaired, Held, Together, "x+.x+,x?,x?.x?" on "0,0,1" by 2 pulling, "a reader does not take the data from a node that may write them still";
     "dsm-pull-and-write" Repaired, Held, Together, "x?,x?,x1" on "0,1,2" by 3 pulling, "a write waits for a reader that takes the data itself";
     "dsm-lock" Repaired, Held, Together, "l.x?.x*.u,l.x?.x*.u" on "0,1" by 2, "under a lock nobody else's store comes between a load and a store";
     "dsm-free" Repaired, Held, Apart, "x+.b.f,y~.b" on "0,1" by 2, "memory is freed while a prefetch is under way";
