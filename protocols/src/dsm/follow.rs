@@ -385,7 +385,7 @@ impl<V: Verbs, R: Reading> Service<V, R> {
                     continue;
                 }
                 let id = PageId { object: object.cut.object, index };
-                let (access, version, given) = (page.access, page.version, page.given);
+                let (access, version, given) = (page.access, page.version, page.given.filter(|_| !page.told));
                 let manager = self.manager(&object, id);
                 let report = Message::Report { page: id, access, version, given, at: object.remote(index) };
                 if !self.deliver(manager, &report, epoch).await {
@@ -394,6 +394,7 @@ impl<V: Verbs, R: Reading> Service<V, R> {
                 *reported.entry(manager).or_default() += 1;
             }
         }
+        self.memory.objects().iter().for_each(|object| object.told());
         for (manager, reports) in reported {
             if !self.deliver(manager, &Message::Reported { reports }, epoch).await {
                 return;

@@ -144,7 +144,7 @@ impl<V: Verbs, R: Reading> Service<V, R> {
     /// Takes access away, transfers, and gives notice, in this order: a store after the transfer would be lost.
     fn carry_out(self: &Rc<Self>, object: &Rc<Object<V>>, order: Order) {
         if order.keep == Access::Invalid {
-            object.change(order.page.index, |page| page.given = Some(order.to));
+            object.change(order.page.index, |page| (page.given, page.told) = (Some(order.to), false));
         }
         if self.decides(Decision::ProtectsFirst) {
             self.revoke(order);

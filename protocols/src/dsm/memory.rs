@@ -42,6 +42,8 @@ pub(super) struct Page {
     pub owed: u32,
     /// For whom it was given up last, since that grant: the bytes are still there.
     pub given: Option<Rank>,
+    /// That was said in an epoch before: its manager may have gone on from another node's copy since, which the bytes are older than.
+    pub told: bool,
 }
 
 /// An object at a node: all of its bytes, of which the minipages with access are valid.
@@ -119,6 +121,11 @@ impl<V: Verbs> Object<V> {
         }
     }
 
+    /// It has been said for whom minipages were given up.
+    pub fn told(&self) {
+        self.pages.borrow_mut().iter_mut().for_each(|page| page.told = page.given.is_some());
+    }
+
     /// The accesses to all minipages, for audits.
     pub fn pages(&self) -> Vec<Page> {
         self.pages.borrow().clone()
@@ -133,7 +140,7 @@ impl Page {
             (self.access, self.stores) = (access, 0);
         }
         self.access = self.access.max(access);
-        (self.version, self.given) = (version, None);
+        (self.version, self.given, self.told) = (version, None, false);
     }
 }
 
@@ -257,11 +264,11 @@ mod tests {
     /// `weft fuzz swarm-16-dsm-rails` found a minipage that was shared before a store that it had been granted for (seed 48460).
     #[test]
     fn a_grant_to_read_takes_no_grant_to_write_away() {
-        let mut page = Page { access: Write, version: 4, stores: 2, owed: 1, given: None };
+        let mut page = Page { access: Write, version: 4, stores: 2, owed: 1, given: None, told: false };
         page.granted(Read, 4);
-        assert_eq!(page, Page { access: Write, version: 4, stores: 2, owed: 1, given: None });
+        assert_eq!(page, Page { access: Write, version: 4, stores: 2, owed: 1, given: None, told: false });
         page.granted(Read, 6);
-        assert_eq!(page, Page { access: Read, version: 6, stores: 0, owed: 1, given: None });
+        assert_eq!(page, Page { access: Read, version: 6, stores: 0, owed: 1, given: None, told: false });
         page.granted(Write, 7);
         assert_eq!((page.access, page.version, page.stores), (Write, 7, 0));
         page.access = Invalid;

@@ -6,7 +6,8 @@
 //!
 //! - Who may access it has the latest version: a later one is granted when all others have given up.
 //! - Else it was given up. Who was to have it next and survives, and reports nothing later, was not granted it, and stores under a
-//!   grant only: the version that was given up is the latest, and a node that gave it up has it again.
+//!   grant only: the version that was given up is the latest, and a node that gave it up has it again. That counts in one epoch: what a
+//!   manager made of it may have been another node's copy, and that one may have been written since.
 //! - Else it went to a node that died. That node may have stored, and another one may have seen it: lost.
 //!
 //! Never is an older version given out in silence.
@@ -24,7 +25,7 @@ pub(super) struct Report {
     pub access: Access,
     /// The version that it has, or had last.
     pub version: u64,
-    /// For whom it gave it up.
+    /// For whom it gave it up since it last said so.
     pub given: Option<Rank>,
 }
 
@@ -65,7 +66,7 @@ pub(super) fn restore(
     let Some(version) = reports.iter().map(|report| report.version).max() else {
         return unreported(known, survives);
     };
-    let mut latest = reports.iter().filter(|report| report.version == version);
+    let mut latest = reports.iter().filter(|report| report.version == version && report.given.is_some());
     if !copies.is_empty() {
         // Whoever may access it has the latest version; what is later than that contradicts the protocol.
         let agreed =
@@ -203,6 +204,20 @@ mod tests {
         assert_eq!(restored(Some((5, Some(2))), &[gave(0, 4, 2), gave(1, 3, 0)]), Restored::Lost);
         // An older version went to a survivor, which had it and gave it to the dead.
         assert_eq!(restored(None, &[gave(0, 4, 1), gave(1, 5, 2)]), Restored::Lost);
+    }
+
+    /// `weft fuzz swarm-16-dsm-members` found a version that was granted twice (seed 72).
+    #[test]
+    fn what_was_given_up_in_an_epoch_before_is_not_the_latest_for_sure() {
+        let long_ago = Report { given: None, ..gave(0, 3, 1) };
+        assert_eq!(
+            restored(None, &[long_ago]),
+            Restored::Lost,
+            "another node that had it gave it to the dead"
+        );
+        let again = Restored::Given { version: 3, by: rank(3) };
+        assert_eq!(restored(None, &[long_ago, gave(3, 3, 1)]), again);
+        assert_eq!(restored(None, &[long_ago, gave(3, 3, 2)]), Restored::Lost);
     }
 
     #[test]

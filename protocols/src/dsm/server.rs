@@ -105,7 +105,7 @@ mod tests {
     }
 
     fn page(access: Access, owed: u32) -> Page {
-        Page { access, version: 4, stores: 0, owed, given: None }
+        Page { access, version: 4, owed, ..Page::default() }
     }
 
     #[test]
