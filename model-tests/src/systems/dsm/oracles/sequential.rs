@@ -38,12 +38,15 @@ impl Word {
 /// What is known of a minipage.
 #[derive(Clone, Debug, Default, Hash)]
 struct Page {
-    /// By version: the node that stores under it, and its stores by number and word, with who made them.
-    writers: BTreeMap<u64, (u32, BTreeMap<(u32, u32), ClientId>)>,
+    /// By version: the node that stores under it, and its stores.
+    writers: BTreeMap<u64, (u32, Stores)>,
 }
 
+/// Stores under one version, by number and word: who made them.
+type Stores = BTreeMap<(u32, u32), ClientId>;
+
 /// Whether nobody has stored in this place but the same thread in another word: what a claim stores is one.
-fn is_alone(stores: &mut BTreeMap<(u32, u32), ClientId>, number: u32, word: u32, thread: ClientId) -> bool {
+fn is_alone(stores: &mut Stores, number: u32, word: u32, thread: ClientId) -> bool {
     let alone = stores.range((number, 0)..=(number, u32::MAX)).all(|(_, other)| *other == thread);
     alone && stores.insert((number, word), thread).is_none()
 }
@@ -204,7 +207,7 @@ impl Sequential {
         let page = self.pages.entry(word / self.words_a_page).or_default();
         if stores {
             let thread = event.request.client;
-            let (writer, stores) = page.writers.entry(at.0).or_insert((thread.node, BTreeMap::new()));
+            let (writer, stores) = page.writers.entry(at.0).or_insert((thread.node, Stores::new()));
             let alone = *writer == thread.node && is_alone(stores, at.1, word, thread);
             while page.writers.len() > REMEMBERED {
                 page.writers.pop_first();
