@@ -22,6 +22,11 @@ pub fn explore(name: &str, size: &Size, options: &Options) -> Report {
     world.explore(options, &mut |_| ControlFlow::Continue(())).unwrap_or_else(|why| panic!("{name}: {why}"))
 }
 
+/// Whether some execution came to a branch.
+pub fn reached(report: &Report, branch: &str) -> bool {
+    report.coverage.get(branch).is_some_and(|times| *times > 0)
+}
+
 /// A scenario that a swarm found, which failed with this seed, holds.
 pub fn assert_kept(scenario: &str, seed: u64) -> Summary {
     let scenario = weft_check::parse(scenario).expect("a scenario");

@@ -307,14 +307,23 @@ impl<V: Verbs, R: Reading> Service<V, R> {
 
     /// The memory has gone on without those of some nodes who have none.
     fn tell_newcomers(&self, following: &Following<V>, nodes: impl IntoIterator<Item = Rank>) {
-        let is_newcomer = |node: &Rank| following.epochs.views.borrow().is_newcomer(*node);
-        nodes.into_iter().filter(is_newcomer).for_each(|node| self.send(node, &Message::Ended));
+        self.tell_those(following, nodes, Views::is_newcomer, &Message::Ended);
     }
 
     /// The memory has begun with those of some nodes who wait for that in a later view.
     fn tell_unaware(&self, following: &Following<V>, nodes: impl IntoIterator<Item = Rank>) {
-        let is_unaware = |node: &Rank| following.epochs.views.borrow().is_unaware(*node);
-        nodes.into_iter().filter(is_unaware).for_each(|node| self.send(node, &Message::Begun));
+        self.tell_those(following, nodes, Views::is_unaware, &Message::Begun);
+    }
+
+    fn tell_those(
+        &self,
+        following: &Following<V>,
+        nodes: impl IntoIterator<Item = Rank>,
+        are: fn(&Views, Rank) -> bool,
+        message: &Message<'_>,
+    ) {
+        let told = nodes.into_iter().filter(|node| are(&following.epochs.views.borrow(), *node));
+        told.for_each(|node| self.send(node, message));
     }
 
     /// The memory begins, or an epoch of it, or neither.

@@ -218,9 +218,10 @@ fn tell_reset<V: Verbs>(inboxes: &mut Inboxes, peer: super::Rank, lost: &VecDequ
 }
 
 impl<V: Verbs> Shared<V> {
-    /// Moves the message that is sent next into memory that the present rail's adapter can read. The old rail's adapter does
-    /// not read it any more: its queue pair has drained. One after the other, so that the first is not held up by the others.
-    pub(super) fn move_next(&self, peer: &mut Peer<V>) -> Result<()> {
+    /// Readies the message that is sent next: it is nothing if its write was struck, and moves into memory that the present rail's
+    /// adapter can read. The old rail's adapter does not read it any more: its queue pair has drained. One after the other, so that
+    /// the first is not held up by the others.
+    pub(super) fn ready_next(&self, peer: &mut Peer<V>) -> Result<()> {
         let rail = peer.rail;
         let Some(message) = peer.session.unsent_mut() else { return Ok(()) };
         message.goes_without_its_write();

@@ -70,7 +70,7 @@ impl<V: Verbs> Shared<V> {
                 self.starve(index, peer);
                 return;
             }
-            if self.move_next(peer).is_err() {
+            if self.ready_next(peer).is_err() {
                 return self.broken(index, peer);
             }
             let posted = match peer.session.next_message() {

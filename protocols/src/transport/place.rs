@@ -210,19 +210,28 @@ impl<V: Verbs> Shared<V> {
 impl<V: Verbs> Outgoing<V> {
     /// The message is to go over this rail. One behind a write does so only where the write can: otherwise it is nothing.
     pub(super) fn goes_over(&mut self, rail: u8) {
-        let is_left = |place: &mut Box<Place<V>>| rail != MEMORY && place.posts.told.borrow().is_some();
-        if let Some(place) = self.place.take_if(is_left) {
+        if let Some(place) = self.is_nothing_if(|place| rail != MEMORY && !place.is_struck()) {
             place.posts.is_void.set(true);
-            (self.channel, self.len) = NOTHING;
         }
     }
 
     /// A message whose write was struck is nothing.
     pub(super) fn goes_without_its_write(&mut self) {
-        let is_struck = |place: &mut Box<Place<V>>| place.posts.told.borrow().is_none();
-        if self.place.take_if(is_struck).is_some() {
-            (self.channel, self.len) = NOTHING;
-        }
+        self.is_nothing_if(Place::is_struck);
+    }
+
+    /// Makes the message nothing if this holds of its write, which it gives.
+    fn is_nothing_if(&mut self, holds: impl FnOnce(&Place<V>) -> bool) -> Option<Box<Place<V>>> {
+        let place = self.place.take_if(|place| holds(place))?;
+        (self.channel, self.len) = NOTHING;
+        Some(place)
+    }
+}
+
+impl<V: Verbs> Place<V> {
+    /// The write is not posted from now on.
+    fn is_struck(&self) -> bool {
+        self.posts.told.borrow().is_none()
     }
 }
 
@@ -236,14 +245,14 @@ impl<V: Verbs> Drop for Place<V> {
 impl<V: Verbs> Outgoing<V> {
     /// How many places of the send queue it takes.
     pub(super) fn posts(&self) -> u32 {
-        1 + u32::from(self.place.as_ref().is_some_and(|place| place.posts.told.borrow().is_some()))
+        1 + u32::from(self.place.as_ref().is_some_and(|place| !place.is_struck()))
     }
 }
 
 impl<V: Verbs> std::hash::Hash for Place<V> {
     fn hash<H: std::hash::Hasher>(&self, to: &mut H) {
         self.to.hash(to);
-        (self.posts.told.borrow().is_some(), self.is_copied.get()).hash(to);
+        (!self.is_struck(), self.is_copied.get()).hash(to);
         let from = self.from.borrow();
         from.hash_bytes(0..from.len(), to);
     }
