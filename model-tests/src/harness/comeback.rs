@@ -105,7 +105,11 @@ impl Node {
         let members = all.filter(|(rank, _)| Some(*rank) != without);
         let members = members.map(|(rank, incarnation)| members::Member { rank, incarnation: *incarnation });
         let number = 1 + 2 * changes - u64::from(without.is_some());
-        let view = View { id: ViewId { number, ..ViewId::default() }, members: members.collect() };
+        let view = View {
+            id: ViewId { number, ..ViewId::default() },
+            members: members.collect(),
+            ..View::default()
+        };
         // The service may have ended.
         drop(self.changes.send(Change::Begins { view, left }));
     }

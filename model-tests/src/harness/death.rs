@@ -44,7 +44,8 @@ impl Death {
         };
         let all: Vec<_> = (0..).zip(nodes).map(member).collect();
         let dead = all[dead as usize];
-        let view = |number, members| View { id: ViewId { number, ..ViewId::default() }, members };
+        let view =
+            |number, members| View { id: ViewId { number, ..ViewId::default() }, members, ..View::default() };
         let lives = all.iter().copied().filter(|member| *member != dead).collect();
         Death { dead, first: view(1, all), then: view(2, lives), fences: true }
     }

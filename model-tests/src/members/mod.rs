@@ -133,6 +133,8 @@ worlds! {
         "the same; a member crashes, and time goes on early";
     "members-cold-crash" Held Cold None, [3, 1, 1, 1, 0, 0, 8],
         "the same, from a cold start; a member crashes and comes back";
+    "members-cold-cuts" Held Cold None, [4, 0, 0, 0, 2, 0, 2],
+        "the same, of four; two links are cut for a while";
     "planted-members-amnesia" Violated Held Some(Planted::Amnesia), [3, 2, 1, 1, 0, 0, 6],
         "a node that restarts votes as the member that it was";
     "planted-members-cold-start-does-not-wait" Violated Held Some(Planted::ColdStartDoesNotWait),

@@ -120,7 +120,7 @@ mod tests {
 
     fn view(number: u64, members: &[(u32, u64)]) -> View {
         let members = members.iter().map(|(rank, incarnation)| member(*rank, *incarnation)).collect();
-        View { id: ViewId { number, ..ViewId::default() }, members }
+        View { id: ViewId { number, ..ViewId::default() }, members, ..View::default() }
     }
 
     #[test]

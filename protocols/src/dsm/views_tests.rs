@@ -13,7 +13,7 @@ fn rank(number: u32) -> Rank {
 fn view(number: u64, nodes: &[(u32, u64)]) -> View {
     let member = |(node, incarnation): &(u32, u64)| Member { rank: rank(*node), incarnation: *incarnation };
     let id = ViewId { lineage: Ballot { round: 1, by: 1 }, number };
-    View { id, members: nodes.iter().map(member).collect() }
+    View { id, members: nodes.iter().map(member).collect(), ..View::default() }
 }
 
 const ALL: [(u32, u64); 3] = [(0, 1), (1, 1), (2, 1)];

@@ -166,7 +166,7 @@ mod tests {
     fn view(number: u64, ranks: &[u32]) -> View {
         let member = |rank: &u32| Member { rank: Rank::new(*rank).unwrap(), incarnation: 7 };
         let id = ViewId { lineage: Ballot { round: 1, by: 9 }, number };
-        View { id, members: ranks.iter().map(member).collect() }
+        View { id, members: ranks.iter().map(member).collect(), ..View::default() }
     }
 
     fn rank(n: u32) -> Rank {

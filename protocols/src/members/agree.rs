@@ -29,7 +29,8 @@ impl Core {
         let mut wanted = self.candidates();
         wanted.retain(|member| !self.leaving.contains(member));
         if self.phase == Phase::In {
-            // Not beside another incarnation of its node, of which it is not known which is the later one.
+            // Not beside another incarnation of its node, of which it is not known which is the later one. (Who was left out is no
+            // joiner: see `install`.)
             let is_free = |rank| self.view.of(rank).is_none_or(|member| self.is_dead(member));
             let joiners = self.joiners.values().filter(|joiner| !self.suspected.contains(joiner));
             wanted.extend(joiners.filter(|joiner| is_free(joiner.rank)));
@@ -169,7 +170,7 @@ impl Core {
         let cold = self.phase != Phase::In;
         proposal.promise(from, accepted, |list| !cold || !self.is_lost(list));
         let lineage = if cold { ballot } else { self.view.id.lineage };
-        let wants = || View { id: ViewId { lineage, number: after.number + 1 }, members: self.wanted() };
+        let wants = || self.view.next(lineage, self.wanted());
         let proposed = proposal.propose(self.quorum(), wants).map(|(next, to)| (next, to.to_vec()));
         self.proposal = Some(proposal);
         let Some((next, to)) = proposed else { return };

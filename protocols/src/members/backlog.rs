@@ -89,7 +89,8 @@ mod tests {
     #[test]
     fn a_member_that_is_not_reached_is_kept_no_more_than_what_is_so_now() {
         let mut backlog = Backlog::default();
-        let decided = to(2, Message::Decided { view: View { id: id(4), members: Vec::new() } });
+        let decided =
+            to(2, Message::Decided { view: View { id: id(4), members: Vec::new(), ..View::default() } });
         for number in 0..1_000 {
             backlog.push(to(2, Message::Pong { view: id(3) }));
             backlog.push(renew(3, number));
@@ -108,7 +109,8 @@ mod tests {
     #[test]
     fn what_is_said_in_a_view_stays_behind_its_decision() {
         let mut backlog = Backlog::default();
-        let decided = to(2, Message::Decided { view: View { id: id(4), members: Vec::new() } });
+        let decided =
+            to(2, Message::Decided { view: View { id: id(4), members: Vec::new(), ..View::default() } });
         for envelope in [renew(3, 1), decided.clone(), renew(4, 2)] {
             backlog.push(envelope);
         }

@@ -270,6 +270,10 @@ impl Core {
             Phase::In => view.follows(&self.view),
             Phase::Out => false,
         };
+        if self.phase == Phase::Cold && view.left.contains(&self.me) && self.is_news(view.id) {
+            // It never heard of the view that it was in.
+            return self.go_out(out);
+        }
         match is_ours {
             true if view.contains(self.me) => self.install(now, view, out),
             true => self.go_out(out),
@@ -295,10 +299,10 @@ impl Core {
         }
         let comes_in = std::mem::replace(&mut self.phase, Phase::In) == Phase::Cold;
         (self.acceptor, self.proposal, self.turn) = (Acceptor::default(), None, None);
-        for member in &left {
+        let view = self.view.clone();
+        for member in left.iter().chain(&view.left) {
             self.bury(*member);
         }
-        let view = self.view.clone();
         // The one that proposed it may have died before it told all. Newcomers asked once, and too many of the view before may
         // be dead for those who are behind to find out by themselves: so the old members tell the new ones, and these the old.
         // (After a cold start all are new, and those who are behind go on asking.)

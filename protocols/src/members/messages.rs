@@ -4,7 +4,7 @@ use super::view::{Ballot, Member, View, ViewId};
 use crate::transport::{Grounds, Rank};
 
 /// The version of everything in this file.
-const VERSION: u8 = 1;
+const VERSION: u8 = 2;
 
 /// What one incarnation says to another.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -106,7 +106,8 @@ pub struct Envelope {
 /// The longest message among so many nodes, in bytes.
 pub const fn longest(nodes: u32) -> u32 {
     let id = 12 + 8;
-    let view = id + 4 + 12 * nodes;
+    // A node has a member, or one that was left out, or none.
+    let view = id + 4 + 4 + 12 * nodes;
     // An acceptance or a promise: header, the view before, two ballots, whether there is one, a view.
     20 + id + 12 + 1 + 12 + view
 }
@@ -142,8 +143,12 @@ impl Writer {
     }
 
     fn view(&mut self, view: &View) -> &mut Writer {
-        self.id(view.id).u32(view.members.len() as u32);
-        for member in &view.members {
+        self.id(view.id).members(&view.members).members(&view.left)
+    }
+
+    fn members(&mut self, members: &[Member]) -> &mut Writer {
+        self.u32(members.len() as u32);
+        for member in members {
             self.member(*member);
         }
         self
@@ -184,9 +189,15 @@ impl Reader<'_> {
         Some(Ballot { round: self.u32()?, by: self.u64()? })
     }
 
-    /// Its members come by rank, each once.
+    /// A node is in it once, as a member or as one that was left out.
     fn view(&mut self) -> Option<View> {
-        let (id, count) = (self.id()?, self.u32()?);
+        let view = View { id: self.id()?, members: self.members()?, left: self.members()? };
+        view.left.iter().all(|left| view.of(left.rank).is_none()).then_some(view)
+    }
+
+    /// They come by rank, each once.
+    fn members(&mut self) -> Option<Vec<Member>> {
+        let count = self.u32()?;
         let mut members: Vec<Member> = Vec::new();
         for _ in 0..count {
             let member = self.member()?;
@@ -195,7 +206,7 @@ impl Reader<'_> {
             }
             members.push(member);
         }
-        Some(View { id, members })
+        Some(members)
     }
 }
 
@@ -318,10 +329,16 @@ mod tests {
     }
 
     fn view() -> impl Strategy<Value = View> {
-        (id(), proptest::collection::btree_map(1u32..9, 1u64.., 0..8)).prop_map(|(id, members)| {
-            let member = |(rank, incarnation)| Member { rank: Rank::new(rank).unwrap(), incarnation };
-            View { id, members: members.into_iter().map(member).collect() }
-        })
+        (id(), proptest::collection::btree_map(1u32..9, (1u64.., any::<bool>()), 0..8)).prop_map(
+            |(id, all)| {
+                let (mut members, mut left) = (Vec::new(), Vec::new());
+                for (rank, (incarnation, is_in)) in all {
+                    let member = Member { rank: Rank::new(rank).unwrap(), incarnation };
+                    if is_in { &mut members } else { &mut left }.push(member);
+                }
+                View { id, members, left }
+            },
+        )
     }
 
     fn message() -> impl Strategy<Value = Message> {

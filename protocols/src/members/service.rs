@@ -219,7 +219,9 @@ impl<V: Verbs> Shared<V> {
             match action {
                 Action::Send(to, envelope) => self.send(to, envelope),
                 Action::Install { view, left } => {
-                    for member in &left {
+                    // Those whom views before this member's first one left out, too: whoever is told of one bars all of them.
+                    let before = view.left.iter().filter(|member| !left.contains(member));
+                    for member in left.iter().chain(before) {
                         self.mesh.expel_on(member.rank, member.incarnation, view.id.grounds());
                     }
                     self.tell(&Change::Begins { view, left });

@@ -114,7 +114,11 @@ mod tests {
     }
 
     fn view(round: u32) -> View {
-        View { id: ViewId { lineage: ballot(round), number: 2 }, members: vec![member(1, 1)] }
+        View {
+            id: ViewId { lineage: ballot(round), number: 2 },
+            members: vec![member(1, 1)],
+            ..View::default()
+        }
     }
 
     const fn ballot(round: u32) -> Ballot {

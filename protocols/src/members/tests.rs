@@ -20,6 +20,8 @@ struct Net {
     /// Nodes that hear nothing and say nothing.
     away: Vec<u32>,
     held: Vec<(Rank, Rank, Envelope)>,
+    /// A node that no view reaches.
+    told_no_view: Option<u32>,
     seen: Vec<(u32, Action)>,
 }
 
@@ -32,6 +34,7 @@ impl Net {
             mail: VecDeque::new(),
             away: Vec::new(),
             held: Vec::new(),
+            told_no_view: None,
             seen: Vec::new(),
         }
     }
@@ -81,6 +84,14 @@ impl Net {
             while let Some((from, to, envelope)) = self.mail.pop_front() {
                 if self.away.contains(&from.get()) || self.away.contains(&to.get()) {
                     self.held.push((from, to, envelope));
+                    continue;
+                }
+                let tells = match &envelope.message {
+                    Message::Decided { .. } => true,
+                    Message::Prepare { after, .. } => !after.members.is_empty(),
+                    _ => false,
+                };
+                if tells && self.told_no_view == Some(to.get()) {
                     continue;
                 }
                 self.tell(to.get(), Event::Message(from, envelope));
@@ -203,8 +214,8 @@ fn a_clock_may_jump_ahead_by_the_drift_and_by_more_only_as_long_as_the_view_took
 fn who_missed_a_view_waits_for_the_leases_of_those_of_whom_it_never_heard() {
     for (steps, waits) in [(1, false), (2, true)] {
         let mut net = standing();
-        let View { id, members } = net.core(3).view().cloned().unwrap();
-        let view = View { id: ViewId { number: id.number + steps, ..id }, members };
+        let View { id, members, left } = net.core(3).view().cloned().unwrap();
+        let view = View { id: ViewId { number: id.number + steps, ..id }, members, left };
         let envelope = Envelope { from: 1, to: 3, message: Message::Decided { view } };
         net.tell(3, Event::Message(rank(1), envelope));
         assert_eq!(net.core(3).grants_from() == net.now + CONFIG.lease + CONFIG.drift, waits);
@@ -266,8 +277,8 @@ fn that_it_was_expelled_is_believed_of_a_later_view_of_a_lineage_that_was_not_gi
 const FOUR: MembersConfig = MembersConfig { nodes: 4, ..CONFIG };
 
 /// Of four nodes the first has heard of the others when none had a view, and comes late. When it does, they leave the fourth out.
-fn late_comer() -> Net {
-    let mut net = Net::empty(FOUR);
+fn late_comer(told_no_view: Option<u32>) -> Net {
+    let mut net = Net { told_no_view, ..Net::empty(FOUR) };
     net.away = vec![1];
     (1..=4).for_each(|n| net.boot(FOUR, n));
     net.settle();
@@ -289,7 +300,7 @@ const WITHOUT: [(u32, u64); 3] = [(1, 1), (2, 2), (3, 3)];
 /// The first by rank proposes.
 #[test]
 fn who_comes_in_does_not_bring_back_whom_the_members_have_left_out() {
-    let mut net = late_comer();
+    let mut net = late_comer(None);
     net.mail.extend(std::mem::take(&mut net.held));
     net.pass(1_000);
     assert_eq!([1, 2, 3].map(|n| net.members(n)), [WITHOUT; 3].map(Vec::from));
@@ -299,10 +310,24 @@ fn who_comes_in_does_not_bring_back_whom_the_members_have_left_out() {
     assert!(net.core(4).is_out(), "it learns so");
 }
 
+/// `weft fuzz swarm-16-dsm-members` found it (seeds 56010 and 60479): it says that it has no view, which is true, and the members bar it.
+#[test]
+fn who_comes_in_does_not_bring_back_one_who_never_heard_of_the_view_that_left_it_out() {
+    let mut net = late_comer(Some(4));
+    net.mail.extend(std::mem::take(&mut net.held));
+    net.pass(1_000);
+    net.all_are_back();
+    assert_eq!([1, 2, 3].map(|n| net.members(n)), [WITHOUT; 3].map(Vec::from));
+    assert!(net.core(4).view().is_none() && !net.core(4).is_out());
+    let view = net.core(1).view().cloned().unwrap();
+    net.tell(4, Event::Message(rank(1), Envelope { from: 1, to: 4, message: Message::Decided { view } }));
+    assert!(net.core(4).is_out(), "it learns so");
+}
+
 /// It says so once, and those who have heard it may be gone.
 #[test]
 fn who_comes_in_asks_those_who_have_no_view_whether_they_still_wait() {
-    let mut net = late_comer();
+    let mut net = late_comer(None);
     net.crash(4);
     net.boot(FOUR, 4);
     let joins = std::mem::take(&mut net.mail);
@@ -489,7 +514,7 @@ fn of_two_incarnations_one_is_listed_and_one_speaks() -> Net {
     net.boot(CONFIG, 1);
     let ballot = Ballot { round: 1, by: 2 };
     let members = [(1, 1), (2, 2), (3, 13)].map(|(n, incarnation)| Member { rank: rank(n), incarnation });
-    let next = View { id: ViewId { lineage: ballot, number: 1 }, members: members.into() };
+    let next = View { id: ViewId { lineage: ballot, number: 1 }, members: members.into(), left: Vec::new() };
     net.hears(2, 2, Message::Accept { after: ViewId::default(), ballot, next });
     net.mail.clear();
     net.hears(3, 3, Message::Join);

@@ -43,6 +43,9 @@ pub struct View {
     pub id: ViewId,
     /// By rank; one incarnation a rank.
     pub members: Vec<Member>,
+    /// By rank: of nodes that have no member, the incarnation that a view of this lineage left out last. None of them comes back: who is told of a
+    /// view alone, and of none before it, knows them by this.
+    pub left: Vec<Member>,
 }
 
 /// How many make a majority.
@@ -83,6 +86,14 @@ impl View {
         from.or(self.members.first().copied())
     }
 
+    /// The view of a lineage that follows on this one, with these members.
+    pub(super) fn next(&self, lineage: Ballot, members: Vec<Member>) -> View {
+        let has_none = |member: &&Member| members.iter().all(|other| other.rank != member.rank);
+        let mut left: Vec<Member> = self.members.iter().chain(&self.left).filter(has_none).copied().collect();
+        left.sort_unstable();
+        View { id: ViewId { lineage, number: self.id.number + 1 }, members, left }
+    }
+
     /// Whether it is a later view of the same lineage.
     pub(super) fn follows(&self, older: &View) -> bool {
         self.id.lineage == older.id.lineage && self.id.number > older.id.number
@@ -108,9 +119,23 @@ mod tests {
     #[test]
     fn the_place_of_a_node_that_is_not_there_goes_to_the_next_one() {
         let member = |rank| Member { rank: Rank::new(rank).unwrap(), incarnation: 1 };
-        let view = View { id: ViewId::default(), members: vec![member(1), member(3)] };
+        let view = View { id: ViewId::default(), members: vec![member(1), member(3)], left: Vec::new() };
         let next = |rank| view.successor(Rank::new(rank).unwrap()).map(|member| member.rank.get());
         assert_eq!([1, 2, 3, 4].map(next), [Some(1), Some(3), Some(3), Some(1)]);
         assert_eq!(View::default().successor(Rank::new(1).unwrap()), None);
+    }
+
+    #[test]
+    fn a_view_names_whom_views_before_it_left_out_until_their_nodes_have_a_member_again() {
+        let member = |rank, incarnation| Member { rank: Rank::new(rank).unwrap(), incarnation };
+        let (one, two, three) = (member(1, 1), member(2, 1), member(3, 1));
+        let first = View::default().next(Ballot::default(), vec![one, two, three]);
+        assert_eq!((first.id.number, &first.left[..]), (1, &[][..]));
+        let second = first.next(Ballot::default(), vec![two]);
+        assert_eq!((second.id.number, &second.left[..]), (2, &[one, three][..]));
+        let third = second.next(Ballot::default(), vec![two, member(3, 2)]);
+        assert_eq!(third.left, [one]);
+        let fourth = third.next(Ballot::default(), vec![two]);
+        assert_eq!(fourth.left, [one, member(3, 2)]);
     }
 }

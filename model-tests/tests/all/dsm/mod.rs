@@ -180,6 +180,13 @@ fn who_missed_the_beginning_in_a_view_is_told_of_it_in_the_next() {
     assert_kept(include_str!("begun_in_the_view_before.toml"), 876);
 }
 
+/// `weft fuzz swarm-16-dsm-members` found it (seeds 56010 and 60479): two nodes had voted for a view and never heard that it had begun; they were left
+/// out, and let in by one who had come in since. The others barred them, and nobody told them anything any more.
+#[test]
+fn who_is_let_in_again_by_one_who_came_in_since_learns_that_the_others_bar_it() {
+    assert_kept(include_str!("let_in_again.toml"), 56_010);
+}
+
 /// A small one: two nodes read, and the second takes the data from the first.
 #[test]
 fn a_reader_that_takes_its_data_from_another_one_sees_what_that_one_sees() {

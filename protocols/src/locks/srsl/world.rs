@@ -132,7 +132,7 @@ impl World {
         let is_in = |node: &u32| number != 2 || Some(*node) != self.gone;
         let member = |node| Member { rank: rank(node), incarnation: 1 };
         let id = ViewId { lineage: Ballot { round: 1, by: 1 }, number };
-        View { id, members: (0..NODES).filter(is_in).map(member).collect() }
+        View { id, members: (0..NODES).filter(is_in).map(member).collect(), ..View::default() }
     }
 
     fn stamp(&self, number: u64) -> Stamp {

@@ -65,7 +65,11 @@ fn view(members: &[harness::Member], without: Option<u32>) -> View {
     };
     let lives = |(rank, _): &(u32, _)| Some(*rank) != without;
     let members = (0..).zip(members).filter(lives).map(member).collect();
-    View { id: ViewId { number: 1 + u64::from(without.is_some()), ..ViewId::default() }, members }
+    View {
+        id: ViewId { number: 1 + u64::from(without.is_some()), ..ViewId::default() },
+        members,
+        ..View::default()
+    }
 }
 
 /// Leaves the dead out when the witness says so; who is dead stops.

@@ -12,12 +12,17 @@ use crate::oracle::{self, Conduct, Oracles};
 use std::hash::Hasher;
 use weft_protocols::dsm::{Alive, Dsm, DsmConfig, DsmStats, Reading, Shared};
 use weft_protocols::locks::{LockConfig, LockService, Scheme};
+use weft_protocols::transport::MeshConfig;
 use weft_sim::Sim;
 use weft_sim::explore::AccessKind;
 use weft_verbs::{Nanos, Wait};
 
 /// The words of a minipage of 64 bytes.
 pub const WORDS_A_PAGE: u32 = 8;
+
+/// How long a message goes without acknowledgement where room is short, and by how much clocks differ.
+const ACK_DELAY: Nanos = Nanos::from_millis(1);
+const DRIFT: Nanos = Nanos::from_millis(1);
 
 /// A world as the list has it.
 #[derive(Clone, Copy)]
@@ -28,6 +33,8 @@ pub struct Plan {
     pub nodes: &'static str,
     pub manager: u32,
     pub pulls: bool,
+    /// Whether connections have room for one message.
+    pub narrow: bool,
     /// How many nodes there are, where one dies.
     pub all: u32,
     /// The node that dies, where it is not any.
@@ -38,6 +45,8 @@ struct Litmus<R> {
     name: &'static str,
     program: Program,
     pulls: bool,
+    /// How many messages to a peer may wait, if that is few.
+    room: Option<u32>,
     /// What sequential consistency allows, and each of them in words.
     allowed: Vec<(Outcome, &'static str)>,
     /// How what the paper leaves open is decided.
@@ -47,10 +56,12 @@ struct Litmus<R> {
 pub fn make<R: Reading>(plan: Plan, reading: R, size: &Size) -> Result<Box<dyn AnyModel>, SizeError> {
     let program = Program::read(&plan, size)?;
     size.within("nodes", program.last_node() + 1, 2..=5)?;
+    let room = size.number("room")?.or(plan.narrow.then_some(1));
+    size.within("room", room.unwrap_or(1), 1..=4_096)?;
     // A world is built a few times in a program's life, and its outcomes' names live as long.
     let named = |outcome: Outcome| (outcome.clone(), &*outcome.to_string().leak());
     let allowed = program::outcomes(&program.threads).into_iter().map(named).collect();
-    Ok(Harness::boxed(Litmus { name: plan.name, program, pulls: plan.pulls, allowed, reading }))
+    Ok(Harness::boxed(Litmus { name: plan.name, program, pulls: plan.pulls, room, allowed, reading }))
 }
 
 /// The node of each thread.
@@ -74,6 +85,14 @@ pub struct State<R: Reading> {
 }
 
 impl<R: Reading> Litmus<R> {
+    /// A size of the program, and how much room there is.
+    fn sized(&self, mut size: Size) -> Size {
+        if let Some(room) = self.room {
+            size.set("room", room);
+        }
+        size
+    }
+
     fn outcome(&self, state: &State<R>) -> Outcome {
         let word = |word: usize| {
             let at = self.program.words.place(word, WORDS_A_PAGE) as usize;
@@ -93,12 +112,23 @@ impl<R: Reading> Model for Litmus<R> {
     }
 
     fn size(&self) -> Size {
-        self.program.size()
+        self.sized(self.program.size())
     }
 
     /// Without one thread, or without one step.
     fn smaller(&self) -> Vec<Size> {
-        self.program.smaller()
+        self.program.smaller().into_iter().map(|size| self.sized(size)).collect()
+    }
+
+    /// A message that has room only when another one is acknowledged waits for time.
+    fn mesh(&self, config: &mut MeshConfig) {
+        if let Some(room) = self.room {
+            (config.max_queued, config.ack_delay) = (room, ACK_DELAY);
+        }
+    }
+
+    fn drift(&self) -> Option<Nanos> {
+        self.room.map(|_| DRIFT)
     }
 
     fn shape(&self) -> Shape {

@@ -25,6 +25,18 @@ const KEYS: &[Key] = &[
     },
 ];
 
+/// What may be said of a world where nobody dies.
+const LITMUS_KEYS: &[Key] = &[
+    KEYS[0],
+    KEYS[1],
+    KEYS[2],
+    KEYS[3],
+    Key {
+        name: "room",
+        help: "how many messages to a peer may wait; with few, messages overtake each other",
+    },
+];
+
 /// What may be said of a world where a node dies.
 const MORTAL_KEYS: &[Key] = &[
     KEYS[0],
@@ -46,8 +58,8 @@ fn mortal() -> Vec<Entry> {
                 keys: MORTAL_KEYS,
                 make: |size| {
                     let dies = [$(Some($dies),)? None][0];
-                    let (words, pulls) = (Words::$words, false);
-                    let plan = Plan { name: $name, words, threads: $threads, nodes: $nodes, manager: $manager, pulls, all: $all, dies };
+                    let (words, pulls, narrow) = (Words::$words, false, false);
+                    let plan = Plan { name: $name, words, threads: $threads, nodes: $nodes, manager: $manager, pulls, narrow, all: $all, dies };
                     crash::make(plan, $reading, size)
                 },
             }),*]
@@ -68,19 +80,20 @@ fn mortal() -> Vec<Entry> {
 }
 
 macro_rules! worlds {
-    ($($name:literal $reading:expr, $expected:ident, $words:ident, $threads:literal on $nodes:literal by $manager:literal $($pulling:ident)?, $about:literal;)*) => {
+    ($($name:literal $reading:expr, $expected:ident, $words:ident, $threads:literal on $nodes:literal by $manager:literal $($how:ident)*, $about:literal;)*) => {
         /// The worlds of shared memory.
         pub fn worlds() -> Vec<Entry> {
             let mut all = vec![$(Entry {
                 name: $name,
                 about: $about,
                 expected: Expected::$expected,
-                keys: KEYS,
-                make: |size| make(
-                    Plan { name: $name, words: Words::$words, threads: $threads, nodes: $nodes, manager: $manager, pulls: matches!(stringify!($($pulling)?), "pulling"), all: 0, dies: None },
-                    $reading,
-                    size,
-                ),
+                keys: LITMUS_KEYS,
+                make: |size| {
+                    let how = stringify!($($how)*);
+                    let (pulls, narrow) = (how.contains("pulling"), how.contains("narrow"));
+                    let plan = Plan { name: $name, words: Words::$words, threads: $threads, nodes: $nodes, manager: $manager, pulls, narrow, all: 0, dies: None };
+                    make(plan, $reading, size)
+                },
             }),*];
             all.extend(mortal());
             all
@@ -115,6 +128,8 @@ worlds! {
     "dsm-pull" Repaired, Held, Together, "x1,x?,x?" on "0,1,2" by 3 pulling, "a reader takes the data itself, from another reader";
     "dsm-pull-and-own" Repaired, Held, Together, "x+.x+,x?,x?.x?" on "0,0,1" by 2 pulling, "a reader does not take the data from a node that may write them still";
     "dsm-pull-and-write" Repaired, Held, Together, "x?,x?,x1" on "0,1,2" by 3 pulling, "a write waits for a reader that takes the data itself";
+    "dsm-narrow" Repaired, Held, Together, "x+,x+.x?" on "0,1" by 2 narrow, "connections have room for one message, and so messages overtake each other";
+    "dsm-narrow-pull" Repaired, Held, Together, "x+,x?,x?" on "0,0,1" by 2 pulling narrow, "the same, and a reader takes the data itself";
     "dsm-lock" Repaired, Held, Together, "l.x?.x*.u,l.x?.x*.u" on "0,1" by 2, "under a lock nobody else's store comes between a load and a store";
     "dsm-free" Repaired, Held, Apart, "x+.b.f,y~.b" on "0,1" by 2, "memory is freed while a prefetch is under way";
     "as-published-dsm-first-notice" Otherwise(CountsNotices), Violated, Apart, "x?,x?.y?.x?,x1.y1" on "0,1,2" by 0,
