@@ -3,7 +3,8 @@
 //!
 //! What members are for is a right that one of them has at a time, granted by the lowest rank of the view: the least that a
 //! lock service does with views and leases ([`node`]). The oracles judge who has it ([`world`]). No fabric lies below: that one
-//! is explored with the tasks that carry members over it.
+//! is explored with the tasks that carry members over it. Of the mesh there is what members rely on: sessions end with a boot, and who
+//! has left an incarnation out refuses it and says so.
 //!
 //! The events of these worlds depend on one another by the clocks, so partial orders reduce nothing; they are explored by
 //! their states.
@@ -125,6 +126,8 @@ worlds! {
         "the same; the link between two is cut for a while";
     "members-restart" Held Standing None, [3, 1, 1, 1, 0, 0, 9],
         "the same; a member crashes and comes back";
+    "members-restart-cut" Held Standing None, [3, 1, 1, 1, 1, 0, 4],
+        "the same, and a link is cut for a while";
     "members-cold" Held Cold None, [3, 1, 0, 0, 0, 0, 8],
         "the same, from a cold start";
     "members-lost" Held Standing None, [3, 1, 2, 2, 0, 0, 7],

@@ -256,6 +256,13 @@ impl Node {
         self.settle();
     }
 
+    /// Somebody refuses what this one says: it is not in that one's view.
+    pub(super) fn refused(&mut self, view: ViewId) {
+        self.event(Event::Expelled(view));
+        self.serve();
+        self.settle();
+    }
+
     /// A node met another boot of this one.
     pub(super) fn reset(&mut self, peer: Rank) {
         self.event(Event::PeerReset(peer));

@@ -64,8 +64,10 @@ impl World {
         end.cut.clear();
         // What those who live tell each other may be what lets them go on.
         end.go_on(40);
+        end.tell_refused();
         if end.can_go_on() {
             end.go_on(40);
+            end.tell_refused();
         }
         if let Some(violation) = end.violation {
             return Err(violation);

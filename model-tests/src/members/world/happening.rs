@@ -158,6 +158,7 @@ impl World {
             Letter::Member(envelope) => Some(envelope.from),
             _ => None,
         };
+        self.refuse(from, to, boot);
         if let Some(boot) = boot {
             let known = self.met.insert((to, from), boot);
             if known.is_some_and(|known| known != boot) {
@@ -166,6 +167,25 @@ impl World {
             }
         }
         self.at(to, |node| node.take(Rank::from_index(from), letter));
+    }
+
+    /// Who has left the sender out takes no connection of it, and says why.
+    fn refuse(&mut self, from: u32, to: u32, boot: Option<u64>) {
+        let up = |node: u32| self.nodes[node as usize].as_ref();
+        let (Some(sender), Some(view)) = (up(from), up(to).and_then(|node| node.core.view())) else { return };
+        let sender = sender.me();
+        if boot.is_none_or(|boot| boot == sender.incarnation) && view.left.contains(&sender) {
+            self.refused.insert(sender, view.id);
+        }
+    }
+
+    /// All who were refused hear so.
+    pub(super) fn tell_refused(&mut self) {
+        for (member, view) in std::mem::take(&mut self.refused) {
+            if self.nodes[member.rank.index()].as_ref().is_some_and(|node| node.me() == member) {
+                self.at(member.rank.index() as u32, |node| node.refused(view));
+            }
+        }
     }
 
     /// The clock that differs goes ahead, and then the others catch up.

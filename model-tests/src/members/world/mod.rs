@@ -61,6 +61,9 @@ pub(super) struct World {
     /// The views that began.
     views: BTreeMap<ViewId, View>,
     violation: Option<Violation>,
+    /// Who spoke to one that has left it out, and of which view. It is refused and told so; that may take as long as it likes, so it is told at
+    /// the end.
+    refused: BTreeMap<Member, ViewId>,
     sent: u64,
     trace: Option<Vec<TraceEvent>>,
 }
@@ -88,6 +91,7 @@ impl World {
             cut: BTreeSet::new(),
             views: BTreeMap::new(),
             violation: None,
+            refused: BTreeMap::new(),
             sent: 0,
             trace: None,
         };
@@ -222,6 +226,7 @@ impl Hash for World {
     /// What the future depends on. How messages are numbered is for diagrams.
     fn hash<H: Hasher>(&self, to: &mut H) {
         (self.drifts, self.ahead, self.clock, self.ticks, &self.nodes, &self.boots).hash(to);
+        self.refused.hash(to);
         (&self.met, &self.kept, self.crashes, self.restarts, self.cuts, self.early, &self.cut, &self.views)
             .hash(to);
         for (way, letters) in self.ways.iter().filter(|(_, letters)| !letters.is_empty()) {
