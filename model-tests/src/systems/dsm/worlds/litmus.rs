@@ -20,8 +20,10 @@ use weft_verbs::{Nanos, Wait};
 /// The words of a minipage of 64 bytes.
 pub const WORDS_A_PAGE: u32 = 8;
 
-/// How long a message goes without acknowledgement where room is short, and by how much clocks differ.
+/// How long a message goes without acknowledgement where room is short, when its sender asks what has become of it, and by how much clocks
+/// differ.
 const ACK_DELAY: Nanos = Nanos::from_millis(1);
+const PROBE_AFTER: Nanos = Nanos::from_millis(5);
 const DRIFT: Nanos = Nanos::from_millis(1);
 
 /// A world as the list has it.
@@ -123,7 +125,7 @@ impl<R: Reading> Model for Litmus<R> {
     /// A message that has room only when another one is acknowledged waits for time.
     fn mesh(&self, config: &mut MeshConfig) {
         if let Some(room) = self.room {
-            (config.max_queued, config.ack_delay) = (room, ACK_DELAY);
+            (config.max_queued, config.ack_delay, config.probe_after) = (room, ACK_DELAY, PROBE_AFTER);
         }
     }
 

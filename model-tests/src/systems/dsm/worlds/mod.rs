@@ -129,7 +129,7 @@ worlds! {
     "dsm-pull-and-own" Repaired, Held, Together, "x+.x+,x?,x?.x?" on "0,0,1" by 2 pulling, "a reader does not take the data from a node that may write them still";
     "dsm-pull-and-write" Repaired, Held, Together, "x?,x?,x1" on "0,1,2" by 3 pulling, "a write waits for a reader that takes the data itself";
     "dsm-narrow" Repaired, Held, Together, "x+,x+.x?" on "0,1" by 2 narrow, "connections have room for one message, and so messages overtake each other";
-    "dsm-narrow-pull" Repaired, Held, Together, "x+,x?,x?" on "0,0,1" by 2 pulling narrow, "the same, and a reader takes the data itself";
+    "dsm-narrow-pull" Repaired, Held, Together, "x?,x+,x?.x?" on "0,0,1" by 2 pulling narrow, "the same, and a reader takes the data itself";
     "dsm-lock" Repaired, Held, Together, "l.x?.x*.u,l.x?.x*.u" on "0,1" by 2, "under a lock nobody else's store comes between a load and a store";
     "dsm-free" Repaired, Held, Apart, "x+.b.f,y~.b" on "0,1" by 2, "memory is freed while a prefetch is under way";
     "as-published-dsm-first-notice" Otherwise(CountsNotices), Violated, Apart, "x?,x?.y?.x?,x1.y1" on "0,1,2" by 0,
