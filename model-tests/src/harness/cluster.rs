@@ -162,6 +162,15 @@ fn mesh_config(me: Rank, names: Vec<String>) -> MeshConfig {
     }
 }
 
+/// By how much clocks differ where connections have [timers](with_timers).
+pub const DRIFT: Nanos = Nanos::from_millis(1);
+
+/// Gives connections the timers of acknowledgements and probes, which worlds do without otherwise: an acknowledgement comes before the
+/// probe.
+pub fn with_timers(config: &mut MeshConfig) {
+    (config.ack_delay, config.probe_after) = (Nanos::from_millis(1), Nanos::from_millis(5));
+}
+
 /// Every node meets every other one, as without a connection manager.
 fn introduce(members: &[Member]) {
     let met: Vec<_> =

@@ -17,7 +17,7 @@ mod recorder;
 mod requests;
 
 pub use at_rest::{all_at_rest, at_rest};
-pub use cluster::{Meeting, Member, Shape};
+pub use cluster::{DRIFT, Meeting, Member, Shape, with_timers};
 pub use death::Death;
 pub use execution::Execution;
 pub use model::{Model, Unseen};

@@ -141,7 +141,12 @@ impl Node {
     }
 
     pub(super) fn wake(&mut self) {
-        self.event(Event::Time);
+        self.hear(Event::Time);
+    }
+
+    /// Something happens to its member, and it goes on.
+    fn hear(&mut self, event: Event) {
+        self.event(event);
         self.serve();
         self.settle();
     }
@@ -258,9 +263,7 @@ impl Node {
 
     /// Somebody refuses what this one says: it is not in that one's view.
     pub(super) fn refused(&mut self, view: ViewId) {
-        self.event(Event::Expelled(view));
-        self.serve();
-        self.settle();
+        self.hear(Event::Expelled(view));
     }
 
     /// A node met another boot of this one.

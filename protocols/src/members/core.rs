@@ -300,8 +300,8 @@ impl Core {
         let comes_in = std::mem::replace(&mut self.phase, Phase::In) == Phase::Cold;
         (self.acceptor, self.proposal, self.turn) = (Acceptor::default(), None, None);
         let view = self.view.clone();
-        for member in left.iter().chain(&view.left) {
-            self.bury(*member);
+        for member in view.gone(&left) {
+            self.bury(member);
         }
         // The one that proposed it may have died before it told all. Newcomers asked once, and too many of the view before may
         // be dead for those who are behind to find out by themselves: so the old members tell the new ones, and these the old.

@@ -219,9 +219,7 @@ impl<V: Verbs> Shared<V> {
             match action {
                 Action::Send(to, envelope) => self.send(to, envelope),
                 Action::Install { view, left } => {
-                    // Those whom views before this member's first one left out, too: whoever is told of one bars all of them.
-                    let before = view.left.iter().filter(|member| !left.contains(member));
-                    for member in left.iter().chain(before) {
+                    for member in view.gone(&left) {
                         self.mesh.expel_on(member.rank, member.incarnation, view.id.grounds());
                     }
                     self.tell(&Change::Begins { view, left });

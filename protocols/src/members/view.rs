@@ -94,6 +94,12 @@ impl View {
         View { id: ViewId { lineage, number: self.id.number + 1 }, members, left }
     }
 
+    /// With whom a member that begins it has nothing to do any more: with these, who left the view that it was in before, and with those whom
+    /// views that it never began had left out.
+    pub(super) fn gone<'a>(&'a self, left: &'a [Member]) -> impl Iterator<Item = Member> + 'a {
+        left.iter().chain(self.left.iter().filter(|member| !left.contains(member))).copied()
+    }
+
     /// Whether it is a later view of the same lineage.
     pub(super) fn follows(&self, older: &View) -> bool {
         self.id.lineage == older.id.lineage && self.id.number > older.id.number

@@ -87,11 +87,6 @@ pub enum Manner {
     Planted(Planted),
 }
 
-/// By how much clocks differ, and how long acknowledgements and probes wait: an acknowledgement comes before the probe.
-const DRIFT: Nanos = Nanos::from_millis(1);
-const ACK_DELAY: Nanos = Nanos::from_millis(1);
-const PROBE_AFTER: Nanos = Nanos::from_millis(5);
-
 /// The length of a usual message, and of one that an inbox does not keep in place.
 const SHORT: usize = 8;
 const LONG: usize = 72;
@@ -256,7 +251,7 @@ impl Model for Messages {
 
     fn mesh(&self, config: &mut MeshConfig) {
         if matches!(self.manner, Manner::Narrow | Manner::Timed) {
-            (config.ack_delay, config.probe_after) = (ACK_DELAY, PROBE_AFTER);
+            harness::with_timers(config);
         }
         match self.manner {
             Manner::Narrow => {
@@ -270,7 +265,7 @@ impl Model for Messages {
     }
 
     fn drift(&self) -> Option<Nanos> {
-        matches!(self.manner, Manner::Narrow | Manner::Timed).then_some(DRIFT)
+        matches!(self.manner, Manner::Narrow | Manner::Timed).then_some(harness::DRIFT)
     }
 
     fn meeting(&self) -> Meeting {

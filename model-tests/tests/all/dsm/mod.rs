@@ -183,7 +183,7 @@ fn who_missed_the_beginning_in_a_view_is_told_of_it_in_the_next() {
 /// `weft fuzz swarm-16-dsm-members` found it (seeds 56010 and 60479): two nodes had voted for a view and never heard that it had begun; they were left
 /// out, and let in by one who had come in since. The others barred them, and nobody told them anything any more.
 #[test]
-fn who_is_let_in_again_by_one_who_came_in_since_learns_that_the_others_bar_it() {
+fn who_was_left_out_of_a_view_that_it_never_heard_of_is_not_let_in_again() {
     assert_kept(include_str!("let_in_again.toml"), 56_010);
 }
 

@@ -45,6 +45,7 @@ pub fn make<R: Reading>(plan: Plan, reading: R, size: &Size) -> Result<Box<dyn A
     let all = size.number("all")?.unwrap_or(plan.all);
     size.within("all", all, 3..=5)?;
     size.within("nodes", program.last_node().max(dies.unwrap_or(0)) + 1, 1..=all)?;
+    let program = program.with("all", Some(all)).with("dies", dies);
     Ok(Harness::boxed(Crash { name: plan.name, program, all, dies, reading }))
 }
 
@@ -99,15 +100,6 @@ fn leave_out(mesh: &Mesh<Sim>, changes: &MailboxSender<Change>, then: &View, dea
 }
 
 impl<R: Reading> Crash<R> {
-    /// A size of the program, and what else it takes.
-    fn sized(&self, mut size: Size) -> Size {
-        size.set("all", self.all);
-        if let Some(dies) = self.dies {
-            size.set("dies", dies);
-        }
-        size
-    }
-
     /// Who dies in an initial configuration.
     fn dead(&self, configuration: usize) -> u32 {
         self.dies.unwrap_or(configuration as u32)
@@ -123,11 +115,11 @@ impl<R: Reading> Model for Crash<R> {
     }
 
     fn size(&self) -> Size {
-        self.sized(self.program.size())
+        self.program.size()
     }
 
     fn smaller(&self) -> Vec<Size> {
-        self.program.smaller().into_iter().map(|size| self.sized(size)).collect()
+        self.program.smaller()
     }
 
     fn shape(&self) -> Shape {

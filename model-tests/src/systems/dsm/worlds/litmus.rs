@@ -7,7 +7,7 @@ use super::books::books;
 use super::program::{self, Outcome, Step, Words};
 use super::steps::{Program, Seen};
 use crate::explore::{AnyModel, Coverage, Size, SizeError, Violation};
-use crate::harness::{Explored, Harness, Member, Model, Recorder, Shape, at_rest};
+use crate::harness::{self, Explored, Harness, Member, Model, Recorder, Shape, at_rest};
 use crate::oracle::{self, Conduct, Oracles};
 use std::hash::Hasher;
 use weft_protocols::dsm::{Alive, Dsm, DsmConfig, DsmStats, Reading, Shared};
@@ -19,12 +19,6 @@ use weft_verbs::{Nanos, Wait};
 
 /// The words of a minipage of 64 bytes.
 pub const WORDS_A_PAGE: u32 = 8;
-
-/// How long a message goes without acknowledgement where room is short, when its sender asks what has become of it, and by how much clocks
-/// differ.
-const ACK_DELAY: Nanos = Nanos::from_millis(1);
-const PROBE_AFTER: Nanos = Nanos::from_millis(5);
-const DRIFT: Nanos = Nanos::from_millis(1);
 
 /// A world as the list has it.
 #[derive(Clone, Copy)]
@@ -60,6 +54,7 @@ pub fn make<R: Reading>(plan: Plan, reading: R, size: &Size) -> Result<Box<dyn A
     size.within("nodes", program.last_node() + 1, 2..=5)?;
     let room = size.number("room")?.or(plan.narrow.then_some(1));
     size.within("room", room.unwrap_or(1), 1..=4_096)?;
+    let program = program.with("room", room);
     // A world is built a few times in a program's life, and its outcomes' names live as long.
     let named = |outcome: Outcome| (outcome.clone(), &*outcome.to_string().leak());
     let allowed = program::outcomes(&program.threads).into_iter().map(named).collect();
@@ -87,14 +82,6 @@ pub struct State<R: Reading> {
 }
 
 impl<R: Reading> Litmus<R> {
-    /// A size of the program, and how much room there is.
-    fn sized(&self, mut size: Size) -> Size {
-        if let Some(room) = self.room {
-            size.set("room", room);
-        }
-        size
-    }
-
     fn outcome(&self, state: &State<R>) -> Outcome {
         let word = |word: usize| {
             let at = self.program.words.place(word, WORDS_A_PAGE) as usize;
@@ -114,23 +101,24 @@ impl<R: Reading> Model for Litmus<R> {
     }
 
     fn size(&self) -> Size {
-        self.sized(self.program.size())
+        self.program.size()
     }
 
     /// Without one thread, or without one step.
     fn smaller(&self) -> Vec<Size> {
-        self.program.smaller().into_iter().map(|size| self.sized(size)).collect()
+        self.program.smaller()
     }
 
     /// A message that has room only when another one is acknowledged waits for time.
     fn mesh(&self, config: &mut MeshConfig) {
         if let Some(room) = self.room {
-            (config.max_queued, config.ack_delay, config.probe_after) = (room, ACK_DELAY, PROBE_AFTER);
+            config.max_queued = room;
+            harness::with_timers(config);
         }
     }
 
     fn drift(&self) -> Option<Nanos> {
-        self.room.map(|_| DRIFT)
+        self.room.map(|_| harness::DRIFT)
     }
 
     fn shape(&self) -> Shape {

@@ -29,6 +29,8 @@ pub struct Program {
     pub nodes: Vec<u32>,
     /// The node that manages all minipages at first.
     pub manager: u32,
+    /// What else its world takes, which none of its sizes changes.
+    also: Vec<(&'static str, u32)>,
 }
 
 impl Program {
@@ -38,7 +40,13 @@ impl Program {
         let words = size.text("words").map_or(Ok(plan.words), |name| Words::read(&name))?;
         let nodes = nodes_of(size, plan.nodes, threads.len())?;
         let manager = size.number("manager")?.unwrap_or(plan.manager);
-        Ok(Program { words, threads, nodes, manager })
+        Ok(Program { words, threads, nodes, manager, also: Vec::new() })
+    }
+
+    /// The same; its world takes this, too, if it does.
+    pub fn with(mut self, key: &'static str, value: Option<u32>) -> Program {
+        self.also.extend(value.map(|value| (key, value)));
+        self
     }
 
     /// The last node that runs a thread, or manages.
@@ -65,6 +73,7 @@ impl Program {
             ("words", self.words.name().into()),
         ]);
         size.set("manager", self.manager);
+        self.also.iter().for_each(|(key, value)| size.set(*key, *value));
         size
     }
 

@@ -5,7 +5,7 @@
 
 use super::client::WorldOracles;
 use crate::explore::Entry;
-use crate::harness::{Explored, Nodes, RecorderOf, Requests, SystemModel, worlds_of};
+use crate::harness::{self, Explored, Nodes, RecorderOf, Requests, SystemModel, worlds_of};
 use crate::history::{ClientId, RequestId};
 use crate::record::Record;
 use crate::system::Place;
@@ -27,12 +27,6 @@ const AT_LAST: Nanos = Nanos::from_millis(1);
 const FIRST: LockKey = LockKey(3);
 /// The second one: at home on the second of them.
 const SECOND: LockKey = LockKey(1);
-
-/// By how much clocks differ, and how long acknowledgements and probes wait, where there are such timers: an acknowledgement comes before
-/// the probe.
-const DRIFT: Nanos = Nanos::from_millis(1);
-const ACK_DELAY: Nanos = Nanos::from_millis(1);
-const PROBE_AFTER: Nanos = Nanos::from_millis(5);
 
 /// A lock service, and what its clients call.
 #[derive(Clone, Copy)]
@@ -159,13 +153,13 @@ impl SystemModel for Calls {
                 return;
             }
         }
-        (config.ack_delay, config.probe_after) = (ACK_DELAY, PROBE_AFTER);
+        harness::with_timers(config);
     }
 
     fn drift(&self) -> Option<Nanos> {
         match self.mesh {
             Connections::Roomy | Connections::Atomless(_) => None,
-            Connections::Narrow | Connections::Timed => Some(DRIFT),
+            Connections::Narrow | Connections::Timed => Some(harness::DRIFT),
         }
     }
 
