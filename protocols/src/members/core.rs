@@ -303,6 +303,8 @@ impl Core {
         for member in view.gone(&left) {
             self.bury(member);
         }
+        // Before anything is said in it: who is in it can be told, whatever became of an earlier boot of its node.
+        out.push(Action::Install { view: view.clone(), left });
         // The one that proposed it may have died before it told all. Newcomers asked once, and too many of the view before may
         // be dead for those who are behind to find out by themselves: so the old members tell the new ones, and these the old.
         // (After a cold start all are new, and those who are behind go on asking.)
@@ -324,7 +326,6 @@ impl Core {
             self.joiners.clear();
         }
         self.lease.view_ended();
-        out.push(Action::Install { view, left });
     }
 
     fn go_out(&mut self, out: &mut Vec<Action>) {

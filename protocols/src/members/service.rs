@@ -222,6 +222,9 @@ impl<V: Verbs> Shared<V> {
                     for member in view.gone(&left) {
                         self.mesh.expel_on(member.rank, member.incarnation, view.id.grounds());
                     }
+                    for member in &view.members {
+                        self.mesh.admit(member.rank, member.incarnation);
+                    }
                     self.tell(&Change::Begins { view, left });
                 }
                 Action::Leased => {}

@@ -67,6 +67,25 @@ impl<V: Verbs> Mesh<V> {
         shared.event(index, epoch, Event::Expelled(incarnation, grounds));
     }
 
+    /// This incarnation of a peer is there, by a membership's word. If an earlier one was expelled before any connection stood with that
+    /// peer, or refused this node for good, then what is said from now on is for this one, which is asked for a connection: else both ends might
+    /// wait for the other's request, each because of what became of an earlier boot of the other.
+    ///
+    /// Of a peer that was met nothing changes: what is said to it before this incarnation connects would be lost with the session of the
+    /// last one ([`Mesh::incarnation_of`] says which one that was).
+    pub fn admit(&self, rank: Rank, incarnation: u64) {
+        let shared = &*self.shared;
+        let Some(index) = self.peer(rank).filter(|_| !shared.closed.get() && !shared.retired.get()) else {
+            return;
+        };
+        shared.with_peer(index, |peer| {
+            let never_met = peer.link.incarnation() == 0;
+            if peer.gone && never_met && peer.link.bar(incarnation).is_none() {
+                peer.gone = false;
+            }
+        });
+    }
+
     /// Has nothing to do any more with anybody else, for good: this incarnation was left out of a membership. What stands with any peer
     /// is fenced, what was kept is dropped and counted, what waits ends with `PeerGone`, and no connection is asked for any more.
     /// Who asks for one is refused and told why, and waits for nothing of this incarnation any more. The mesh is open: it is the systems'

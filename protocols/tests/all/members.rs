@@ -205,3 +205,23 @@ fn of_two_machines_that_go_by_one_rank_one_is_a_member_and_the_other_learns_that
     let view = all[0].view().expect("the others go on");
     assert_eq!((ranks(&all[0]), view.of(rank(1))), (vec![1, 2, 3], Some(other.me())));
 }
+
+/// Each had expelled an earlier boot of the other's before they met: what a third one tells them of each other is enough. (`weft fuzz
+/// swarm-16-dsm-members` found two that waited for each other for ever, seed 93613.)
+#[test]
+fn two_members_that_took_each_other_for_gone_before_they_met_can_talk_once_a_view_has_both() {
+    let cluster = Cluster::new(3, 1, Wait::Notify);
+    for (node, other) in [(1, 2), (2, 1)] {
+        cluster.members[node].mesh.expel(rank(other), 77);
+    }
+    let all: Vec<_> = (0..3).map(|node| begin(&cluster, node)).collect();
+    cluster.run(ms(100));
+    let views: Vec<_> = all.iter().map(ranks).collect();
+    assert_eq!(views, [[1, 2, 3], [1, 2, 3], [1, 2, 3]]);
+    let mesh = cluster.members[1].mesh.clone();
+    let now = cluster.fabric.now();
+    cluster.members[1].at(now, move || mesh.send(rank(2), Channel(3), &[1; 8]).expect("it is kept"));
+    cluster.run(ms(100));
+    assert_eq!(cluster.members[1].mesh.incarnation_of(rank(2)), Some(all[2].me().incarnation));
+    assert!(!cluster.members[2].mesh.is_gone(rank(1)));
+}

@@ -116,3 +116,44 @@ fn one_that_has_retired_refuses_whoever_asks_and_nobody_waits_for_it() {
     assert_eq!((other.mesh.audit().unacked, other.mesh.stats().dropped, other.rt.audit().timers), (0, 1, 0));
     assert!(!other.mesh.is_expelled(), "it was asked for nothing, and nobody left it out");
 }
+
+/// Each knows of an earlier boot of the other's that it had nothing to do with, and of no later one: neither would ask.
+#[test]
+fn two_who_took_each_other_for_gone_before_they_met_reach_each_other_once_one_is_admitted() {
+    const GONE: u64 = 77;
+    let cluster = Cluster::new(2, 1, Wait::Notify);
+    let [here, there] = &cluster.members[..] else { panic!("two of them") };
+    for (member, other) in [(here, 1), (there, 0)] {
+        let mesh = member.mesh.clone();
+        member.at(us(10), move || mesh.expel(rank(other), GONE));
+    }
+    let got = Rc::new(RefCell::new(Vec::new()));
+    let (keep, mut inbox) = (Rc::clone(&got), there.mesh.open(CHANNEL).expect("nobody opened it"));
+    drop(there.rt.spawn(async move {
+        while let Some(Incoming::Message(message)) = inbox.recv().await {
+            keep.borrow_mut().push(message[0]);
+        }
+    }));
+    let (mesh, incarnation) = (here.mesh.clone(), there.mesh.incarnation());
+    here.at(ms(1), move || {
+        let say = |what: u8| mesh.send(rank(1), CHANNEL, &[what; 8]);
+        assert_eq!(say(1), Err(SendError::PeerGone(rank(1))));
+        mesh.admit(rank(1), GONE);
+        assert_eq!(say(2), Err(SendError::PeerGone(rank(1))), "who was expelled is not admitted");
+        mesh.admit(rank(1), incarnation);
+        say(3).expect("it is kept");
+    });
+    cluster.run(ms(40));
+    assert_eq!(*got.borrow(), [3]);
+    assert!(!here.mesh.is_gone(rank(1)) && !there.mesh.is_gone(rank(0)));
+
+    // What is said to one that was met is lost with it: nothing is said to its successor before that connects.
+    let mesh = here.mesh.clone();
+    here.at(cluster.fabric.now(), move || {
+        mesh.expel(rank(1), incarnation);
+        mesh.admit(rank(1), incarnation + 1);
+        assert_eq!(mesh.send(rank(1), CHANNEL, &[4; 8]), Err(SendError::PeerGone(rank(1))));
+    });
+    cluster.run(ms(40));
+    assert_eq!(*got.borrow(), [3]);
+}

@@ -187,6 +187,13 @@ fn who_was_left_out_of_a_view_that_it_never_heard_of_is_not_let_in_again() {
     assert_kept(include_str!("let_in_again.toml"), 56_010);
 }
 
+/// `weft fuzz swarm-16-dsm-members` found it (seed 93613): one node had been refused by an earlier boot of another one's, and that one had expelled an
+/// earlier boot of the first. Both took each other for gone, were in one view, and neither asked for a connection.
+#[test]
+fn two_members_of_one_view_reach_each_other_whatever_became_of_earlier_boots_of_them() {
+    assert_kept(include_str!("gone_for_each_other.toml"), 93_613);
+}
+
 /// A small one: two nodes read, and the second takes the data from the first.
 #[test]
 fn a_reader_that_takes_its_data_from_another_one_sees_what_that_one_sees() {

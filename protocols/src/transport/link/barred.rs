@@ -32,7 +32,7 @@ impl Link {
     }
 
     /// On what grounds an incarnation of the peer was expelled, if it was.
-    pub(super) fn bar(&self, incarnation: u64) -> Option<Grounds> {
+    pub(in super::super) fn bar(&self, incarnation: u64) -> Option<Grounds> {
         self.barred.iter().find(|(barred, _)| *barred == incarnation).map(|(_, grounds)| *grounds)
     }
 
