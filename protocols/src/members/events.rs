@@ -30,7 +30,7 @@ pub enum Event {
 pub enum Action {
     /// Send a message, in order with the others to that node.
     Send(Rank, Envelope),
-    /// A view begins. `left` are those of the view before who are not in it, and never will be again.
+    /// A view begins, before anything is said in it. `left` are those of the view before who are not in it, and never will be again.
     Install {
         /// The view.
         view: View,

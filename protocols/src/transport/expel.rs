@@ -58,8 +58,7 @@ impl<V: Verbs> Mesh<V> {
         let shared = &*self.shared;
         let Some(index) = self.peer(rank).filter(|_| !shared.closed.get()) else { return };
         let epoch = shared.with_peer(index, |peer| {
-            // Of a peer that never connected it is that incarnation for which things were kept, as far as anybody knows.
-            if [0, incarnation].contains(&peer.link.incarnation()) {
+            if peer.link.is_for(incarnation) {
                 shared.stats.borrow_mut().dropped += give_up(peer);
             }
             peer.epoch
@@ -79,10 +78,7 @@ impl<V: Verbs> Mesh<V> {
             return;
         };
         shared.with_peer(index, |peer| {
-            let never_met = peer.link.incarnation() == 0;
-            if peer.gone && never_met && peer.link.bar(incarnation).is_none() {
-                peer.gone = false;
-            }
+            peer.gone &= !peer.link.may_admit(incarnation);
         });
     }
 

@@ -66,6 +66,27 @@ proptest! {
         all_is_delivered(World::prepared(), steps)?;
     }
 
+    /// Each has expelled earlier boots of the other, or was refused by them, in whatever order: what both say once one view has
+    /// both is heard.
+    #[test]
+    fn two_that_are_in_one_view_reach_each_other(
+        steps in prop::collection::vec((any::<u8>(), any::<u16>()), 0..200),
+    ) {
+        let mut world = World::among_members();
+        world.run(steps);
+        world.all_come_in();
+        (0..2).for_each(|at| world.push(at));
+        world.heal();
+        // What was said to one who had yet to connect, where another one had been met, was refused.
+        (0..2).for_each(|at| world.push(at));
+        let last = [0, 1].map(|at| world.ends[at].pushed);
+        world.heal();
+        for from in 0..2 {
+            prop_assert!(!world.ends[from].gone, "{from} takes the other one for gone");
+            prop_assert_eq!(world.delivered(from).last().copied(), Some(last[from]));
+        }
+    }
+
     /// With restarts, what is sent after the last one is delivered, and nothing twice.
     #[test]
     fn a_restarted_peer_is_met_anew(

@@ -31,8 +31,19 @@ impl Link {
         }
     }
 
+    /// Whether what waits for the peer waits for that incarnation, as far as anybody knows.
+    pub(in super::super) fn is_for(&self, incarnation: u64) -> bool {
+        self.incarnation.is_none_or(|met| met == incarnation)
+    }
+
+    /// Whether a peer that was taken for gone is to be told things again, since that incarnation of it is there: it was never met, so that
+    /// nothing that is said now is lost with an earlier one's session.
+    pub(in super::super) fn may_admit(&self, incarnation: u64) -> bool {
+        self.incarnation.is_none() && self.bar(incarnation).is_none()
+    }
+
     /// On what grounds an incarnation of the peer was expelled, if it was.
-    pub(in super::super) fn bar(&self, incarnation: u64) -> Option<Grounds> {
+    pub(super) fn bar(&self, incarnation: u64) -> Option<Grounds> {
         self.barred.iter().find(|(barred, _)| *barred == incarnation).map(|(_, grounds)| *grounds)
     }
 

@@ -1,6 +1,8 @@
 //! Two ends of a link and all that lies between them: a connection manager that loses, delays and reorders, queue
 //! pairs that break at any moment, and nodes that restart.
 
+mod views;
+
 use super::super::*;
 use crate::transport::session::{Header, Received, Session};
 use std::collections::VecDeque;
@@ -63,6 +65,9 @@ struct Qp {
 #[derive(Debug)]
 pub struct End {
     incarnation: u64,
+    /// It takes its peer for gone, and has retired, as [`Mesh`](crate::transport::Mesh) does.
+    pub gone: bool,
+    retired: bool,
     pub link: Link,
     pub session: Session<Body>,
     qp: Option<Qp>,
@@ -88,6 +93,8 @@ impl End {
         let ranks = [Rank::from_index(0), Rank::from_index(1)];
         End {
             incarnation,
+            gone: false,
+            retired: false,
             link: Link::new(ranks[me], ranks[1 - me], incarnation, rails, Down::default()),
             session: Session::new(BUFFERS),
             qp: None,
@@ -130,6 +137,9 @@ pub struct World {
     rails: u8,
     /// Connections are made that stand by.
     ahead: bool,
+    /// A membership says who is there, and who is not; by node, all incarnations that are no more.
+    views: bool,
+    past: [Vec<u64>; 2],
 }
 
 impl World {
@@ -149,7 +159,16 @@ impl World {
 
     fn over(rails: u8) -> World {
         let ends = [End::new(0, 1, rails), End::new(1, 2, rails)];
-        World { ends, datagrams: Vec::new(), frames: Vec::new(), next: 2, rails, ahead: false }
+        World {
+            ends,
+            datagrams: Vec::new(),
+            frames: Vec::new(),
+            next: 2,
+            rails,
+            ahead: false,
+            views: false,
+            past: Default::default(),
+        }
     }
 
     /// Both ends have a queue pair that is connected to the other's and not adopted yet.
@@ -193,7 +212,7 @@ impl World {
     fn handle(&mut self, at: usize, event: Event) {
         let end = &mut self.ends[at];
         let mut actions = Vec::new();
-        end.link.on_event(event, end.session.kept() > 0, &mut actions);
+        end.link.on_event(event, end.session.kept() > 0 && !end.gone, &mut actions);
         if event == Event::Drained {
             (end.qp, end.via) = (None, None);
         }
@@ -286,13 +305,14 @@ impl World {
                 }
             }
             Action::NewIncarnation(again) => {
+                self.ends[at].gone = false;
                 if again {
                     self.ends[at].session.reset();
                 }
             }
             Action::Resume(hello) => self.resume(at, hello),
             Action::Pause(_, number) => self.ends[at].pauses.push(number),
-            Action::Outcast(_) | Action::Gone => unreachable!("nobody expels anybody here, nor retires"),
+            Action::Outcast(_) | Action::Gone => self.give_up(at),
         }
     }
 
@@ -395,6 +415,9 @@ impl World {
 
     pub fn push(&mut self, from: usize) {
         let end = &mut self.ends[from];
+        if end.gone {
+            return;
+        }
         end.pushed += 1;
         let body = (from, end.incarnation, end.pushed);
         end.session.push(body);
@@ -467,6 +490,7 @@ impl World {
 
     fn restart(&mut self, at: usize) {
         let incarnation = self.fresh();
+        self.past[at].push(self.ends[at].incarnation);
         self.frames.retain(|f| f.0 != at);
         self.ends[at] = End::new(at, incarnation, self.rails);
     }
@@ -499,6 +523,7 @@ impl World {
         match kind {
             0..=9 if self.ends[at].prepared.is_some() => self.adopt(at),
             50..=59 if self.rails > 1 => self.move_rails(at, pick / 2),
+            40..=49 if self.views => self.change_members(at, pick / 2),
             46..=49 if self.ahead => self.change_standby(at, pick / 2),
             0..=59 => self.node(at),
             60..=119 => {
