@@ -1,4 +1,4 @@
-//! Nobody waits for what nobody has.
+//! Nobody waits for what nobody has, nor is refused it.
 
 use super::Progress;
 use super::progress::Open;
@@ -12,6 +12,9 @@ use weft_verbs::Nanos;
 ///
 /// Only worlds know when that is ([`What::Outlasts`](super::super::history::What::Outlasts)), and a fault excuses it: then all may rest
 /// until time passes.
+///
+/// And a try that is the only request that anybody has ever made is granted. (Of a later one nobody but the lock knows whether what others
+/// had is given back already.)
 #[derive(Clone, Debug, Default)]
 pub struct InVain {
     of_tries_alone: bool,
@@ -43,6 +46,16 @@ impl InVain {
             let what = if open.tries { "only tries" } else { "waits to share" };
             let text = format!(
                 "{request} {what}, and is not answered while {holder} holds lock {key} {held} and nothing else can happen"
+            );
+            self.found.get_or_insert(text);
+        }
+    }
+
+    /// A try was refused: judges whether anybody else could be the reason.
+    pub(super) fn refused(&mut self, request: RequestId, requests: &Progress) {
+        if requests.made() == 1 {
+            let text = format!(
+                "{request} only tries, and is refused, though nobody else has asked for anything yet"
             );
             self.found.get_or_insert(text);
         }

@@ -105,8 +105,10 @@ impl Oracles for BesideExclusion {
         let BesideExclusion { once, tokens, progress, in_vain } = self;
         let oracles: [&mut dyn Oracle<Event>; 3] = [once, tokens, &mut *progress];
         show(event, oracles, broken);
-        if event.what == What::Outlasts {
-            in_vain.outlasts(event.request, progress);
+        match event.what {
+            What::Outlasts => in_vain.outlasts(event.request, progress),
+            What::Refused => in_vain.refused(event.request, progress),
+            _ => {}
         }
     }
 

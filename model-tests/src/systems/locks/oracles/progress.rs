@@ -34,6 +34,11 @@ impl Progress {
         self.made - self.unended()
     }
 
+    /// How many requests were made.
+    pub(super) fn made(&self) -> u64 {
+        self.made
+    }
+
     /// How many requests have not ended.
     pub fn unended(&self) -> u64 {
         self.open.len() as u64

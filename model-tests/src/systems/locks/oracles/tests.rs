@@ -397,3 +397,20 @@ fn nobody_waits_for_what_nobody_has() {
         "one before it waits alone"
     );
 }
+
+/// Later tries may find what others have given back and what is still on its way.
+#[test]
+fn who_tries_and_is_the_only_one_to_have_asked_is_not_refused() {
+    const TRIES: What = What::Requested { deadline: Some(Nanos::ZERO) };
+    let found = |begins: &[Event]| {
+        let mut oracles = LockOracles::new(false);
+        for event in begins.iter().copied().chain([event(9, 1, Exclusive, What::Refused)]) {
+            oracles.observe(&event, &mut |broken| panic!("{broken}"));
+        }
+        oracles.finish_unharmed().map(|violation| violation.text)
+    };
+    let tries = event(5, 1, Exclusive, TRIES);
+    assert!(found(&[tries]).is_some_and(|text| text.contains("n1/c0#0 only tries")));
+    assert_eq!(found(&[event(4, 0, Exclusive, ASKS), tries]), None);
+    assert_eq!(found(&[tries, event(6, 0, Exclusive, ASKS)]), None);
+}
