@@ -212,7 +212,7 @@ impl World {
     fn handle(&mut self, at: usize, event: Event) {
         let end = &mut self.ends[at];
         let mut actions = Vec::new();
-        end.link.on_event(event, end.session.kept() > 0 && !end.gone, &mut actions);
+        end.link.on_event(event, end.session.kept() > 0, &mut actions);
         if event == Event::Drained {
             (end.qp, end.via) = (None, None);
         }
