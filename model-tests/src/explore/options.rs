@@ -97,7 +97,7 @@ impl Default for Options {
             faults: 0,
             kinds: FaultSet::ALL,
             oracle: None,
-            livelock: 10_000,
+            livelock: 2_000,
             max_depth: None,
             max_time: None,
             max_executions: None,

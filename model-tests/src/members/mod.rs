@@ -24,8 +24,10 @@ const KEYS: &[Key] = &[
     Key { name: "wants", help: "how many of them want what one can have at a time, the highest ranks first" },
     Key { name: "crashes", help: "how many crashes there may be" },
     Key { name: "restarts", help: "how many of the crashed nodes may come back" },
+    Key { name: "leaves", help: "how many of them may leave" },
     Key { name: "cuts", help: "how often the link between two of them may be cut for a while" },
     Key { name: "early", help: "how often time may go on before everything has come" },
+    Key { name: "patience", help: "for how long one is waited for, in ticks of a clock" },
     Key { name: "ticks", help: "how often time goes on" },
 ];
 
@@ -38,26 +40,19 @@ struct Members {
 }
 
 impl Members {
-    fn of(
-        name: &'static str,
-        size: &Size,
-        usual: [u32; 7],
-        start: Start,
-        planted: Option<Planted>,
-    ) -> Result<Members, SizeError> {
-        let [nodes, wants, crashes, restarts, cuts, early, ticks] = usual;
+    fn of(name: &'static str, size: &Size, usual: Rules, start: Start) -> Result<Members, SizeError> {
         let value = |key, usual, bounds| size.within(key, size.number(key)?.unwrap_or(usual), bounds);
         let rules = Rules {
-            nodes: value("nodes", nodes, 1..=5)?,
-            wants: value("wants", wants, 0..=5)?,
-            crashes: value("crashes", crashes, 0..=3)?,
-            restarts: value("restarts", restarts, 0..=3)?,
-            cuts: value("cuts", cuts, 0..=3)?,
-            early: value("early", early, 0..=40)?,
-            ticks: value("ticks", ticks, 0..=40)?,
-            planted,
-            crashing: (planted == Some(Planted::Amnesia)).then_some(1),
-            cutting: (planted == Some(Planted::LeaseFromReceipt)).then_some(1),
+            nodes: value("nodes", usual.nodes, 1..=5)?,
+            wants: value("wants", usual.wants, 0..=5)?,
+            crashes: value("crashes", usual.crashes, 0..=3)?,
+            restarts: value("restarts", usual.restarts, 0..=3)?,
+            leaves: value("leaves", usual.leaves, 0..=3)?,
+            cuts: value("cuts", usual.cuts, 0..=3)?,
+            early: value("early", usual.early, 0..=40)?,
+            patience: value("patience", usual.patience, 1..=20)?,
+            ticks: value("ticks", usual.ticks, 0..=40)?,
+            ..usual
         };
         let drifts = 0..rules.nodes;
         let roots = drifts.map(|drifts| World::new(rules, drifts, start)).collect();
@@ -77,8 +72,18 @@ impl ModelFactory for Members {
     }
 
     fn size(&self) -> Size {
-        let Rules { nodes, wants, crashes, restarts, cuts, early, ticks, .. } = self.rules;
-        let values = [nodes, wants, crashes, restarts, cuts, early, ticks];
+        let rules = &self.rules;
+        let values = [
+            rules.nodes,
+            rules.wants,
+            rules.crashes,
+            rules.restarts,
+            rules.leaves,
+            rules.cuts,
+            rules.early,
+            rules.patience,
+            rules.ticks,
+        ];
         Size::new(KEYS.iter().map(|key| key.name).zip(values))
     }
 
@@ -104,7 +109,7 @@ impl ModelFactory for Members {
 }
 
 macro_rules! worlds {
-    ($($name:literal $expected:ident $start:ident $planted:expr, $usual:expr, $about:literal;)*) => {
+    ($($name:literal $expected:ident $start:ident, $usual:expr, $about:literal;)*) => {
         /// The worlds of members, those with planted bugs included.
         pub fn worlds() -> Vec<Entry> {
             vec![$(Entry {
@@ -112,44 +117,54 @@ macro_rules! worlds {
                 about: $about,
                 expected: Expected::$expected,
                 keys: KEYS,
-                make: |size| Ok(Members::of($name, size, $usual, Start::$start, $planted)?.boxed()),
+                make: |size| Ok(Members::of($name, size, $usual, Start::$start)?.boxed()),
             }),*]
         }
     };
 }
 
-// Nodes, wants, crashes, restarts, cuts, early, ticks.
 worlds! {
-    "members" Held Standing None, [3, 2, 1, 0, 0, 0, 9],
+    "members" Held Standing, Rules { crashes: 1, ticks: 9, ..Rules::THREE },
         "views and leases by themselves; a member crashes";
-    "members-cut" Held Standing None, [3, 2, 0, 0, 1, 0, 7],
+    "members-cut" Held Standing, Rules { cuts: 1, ticks: 7, ..Rules::THREE },
         "the same; the link between two is cut for a while";
-    "members-restart" Held Standing None, [3, 1, 1, 1, 0, 0, 9],
+    "members-restart" Held Standing, Rules { wants: 1, crashes: 1, restarts: 1, ticks: 9, ..Rules::THREE },
         "the same; a member crashes and comes back";
-    "members-restart-cut" Held Standing None, [3, 1, 1, 1, 1, 0, 4],
+    "members-restart-cut" Held Standing,
+        Rules { wants: 1, crashes: 1, restarts: 1, cuts: 1, ticks: 4, ..Rules::THREE },
         "the same, and a link is cut for a while";
-    "members-cold" Held Cold None, [3, 1, 0, 0, 0, 0, 8],
+    "members-cold" Held Cold, Rules { wants: 1, ticks: 8, ..Rules::THREE },
         "the same, from a cold start";
-    "members-lost" Held Standing None, [3, 1, 2, 2, 0, 0, 7],
+    "members-lost" Held Standing, Rules { wants: 1, crashes: 2, restarts: 2, ticks: 7, ..Rules::THREE },
         "the same; a majority crashes and comes back";
-    "members-late" Held Standing None, [3, 2, 1, 0, 0, 1, 5],
+    "members-late" Held Standing, Rules { crashes: 1, early: 1, ticks: 5, ..Rules::THREE },
         "the same; a member crashes, and time goes on early";
-    "members-cold-crash" Held Cold None, [3, 1, 1, 1, 0, 0, 8],
+    "members-cold-crash" Held Cold, Rules { wants: 1, crashes: 1, restarts: 1, ticks: 8, ..Rules::THREE },
         "the same, from a cold start; a member crashes and comes back";
-    "members-cold-cuts" Held Cold None, [4, 0, 0, 0, 2, 0, 2],
+    "members-cold-cuts" Held Cold, Rules { nodes: 4, wants: 0, cuts: 2, ticks: 2, ..Rules::THREE },
         "the same, of four; two links are cut for a while";
-    "planted-members-amnesia" Violated Held Some(Planted::Amnesia), [3, 2, 1, 1, 0, 0, 6],
+    "members-leave" Held Standing, Rules { leaves: 1, cuts: 2, patience: 5, ticks: 5, ..Rules::THREE },
+        "the same; a member leaves, and two links are cut for a while";
+    "planted-members-amnesia" Violated Held,
+        Rules { crashes: 1, restarts: 1, ticks: 6, ..Rules::wrong(Planted::Amnesia) },
         "a node that restarts votes as the member that it was";
-    "planted-members-cold-start-does-not-wait" Violated Held Some(Planted::ColdStartDoesNotWait),
-        [3, 2, 2, 2, 0, 0, 0], "a cold start grants at once";
-    "planted-members-grants-at-once" Violated Standing Some(Planted::GrantsAtOnce), [3, 2, 0, 0, 1, 0, 3],
+    "planted-members-cold-start-does-not-wait" Violated Held,
+        Rules { crashes: 2, restarts: 2, ticks: 0, ..Rules::wrong(Planted::ColdStartDoesNotWait) },
+        "a cold start grants at once";
+    "planted-members-grants-at-once" Violated Standing,
+        Rules { cuts: 1, ticks: 3, ..Rules::wrong(Planted::GrantsAtOnce) },
         "who grants anew does not wait for leases";
-    "planted-members-no-drift" Violated Standing Some(Planted::NoDrift), [3, 2, 0, 0, 2, 0, 7],
+    "planted-members-no-drift" Violated Standing, Rules { cuts: 2, ticks: 7, ..Rules::wrong(Planted::NoDrift) },
         "who grants anew waits for a lease, without the drift";
-    "planted-members-lease-from-receipt" Violated Standing Some(Planted::LeaseFromReceipt), [3, 2, 0, 0, 2, 0, 9],
+    "planted-members-lease-from-receipt" Violated Standing,
+        Rules { cuts: 2, ticks: 9, ..Rules::wrong(Planted::LeaseFromReceipt) },
         "a lease runs from when its renewal was answered";
-    "planted-members-by-rank" Violated Standing Some(Planted::ByRank), [3, 2, 1, 1, 0, 0, 3],
+    "planted-members-by-rank" Violated Standing,
+        Rules { crashes: 1, restarts: 1, ticks: 3, ..Rules::wrong(Planted::ByRank) },
         "what a view leaves out is found by ranks, not by incarnations";
+    "planted-members-renews-still" Violated Standing,
+        Rules { leaves: 1, cuts: 2, patience: 5, ticks: 5, ..Rules::wrong(Planted::RenewsStill) },
+        "who has accepted the next view renews leases in this one";
 }
 
 #[cfg(test)]

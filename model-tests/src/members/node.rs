@@ -7,13 +7,12 @@
 use super::planted::Planted;
 use super::rules::Rules;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
-use weft_protocols::members::{Action, Core, Envelope, Event, Member, MembersConfig, View, ViewId};
+use weft_protocols::members::{Action, Core, Envelope, Event, Member, MembersConfig, Message, View, ViewId};
 use weft_protocols::transport::Rank;
 use weft_verbs::Nanos;
 
 /// A clock that drifts is a tick ahead or not.
 const DRIFT: Nanos = Nanos(1);
-const PATIENCE: Nanos = Nanos(1);
 
 /// What a member says of the right when a view begins.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -61,6 +60,8 @@ pub(super) struct Node {
     from_receipt: Nanos,
     lease: Nanos,
     pub(super) part: Part,
+    /// Whether it has said that it leaves.
+    pub(super) leaves: bool,
     book: Book,
     watched: BTreeSet<Rank>,
     holds: bool,
@@ -80,13 +81,19 @@ impl Node {
     pub(super) fn new(rules: Rules, me: Member, clock: Nanos, wants: bool) -> Node {
         let none = rules.planted == Some(Planted::NoDrift);
         let drift = if none { Nanos::ZERO } else { DRIFT };
-        let config = MembersConfig { nodes: rules.nodes, lease: rules.lease(), drift, patience: PATIENCE };
+        let config = MembersConfig {
+            nodes: rules.nodes,
+            lease: rules.lease(),
+            drift,
+            patience: Nanos(rules.patience.into()),
+        };
         let mut node = Node {
             core: Core::new(config, me),
             planted: rules.planted,
             from_receipt: Nanos::ZERO,
             lease: rules.lease(),
             part: Part::Nothing,
+            leaves: false,
             book: Book::default(),
             watched: BTreeSet::new(),
             holds: false,
@@ -250,15 +257,35 @@ impl Node {
         }
     }
 
+    /// It leaves: the next view is to be without it. Until then it goes on as before.
+    pub(super) fn leave(&mut self) {
+        self.leaves = true;
+        self.hear(Event::Leave);
+    }
+
     // Letters.
 
     pub(super) fn take(&mut self, from: Rank, letter: Letter) {
         match letter {
-            Letter::Member(envelope) => self.event(Event::Message(from, envelope)),
+            Letter::Member(envelope) => {
+                let renewed = self.renews_still(&envelope);
+                self.event(Event::Message(from, envelope));
+                self.out.extend(renewed.map(|letter| (from, letter)));
+            }
             letter => self.right(letter),
         }
         self.serve();
         self.settle();
+    }
+
+    /// What it renews by mistake: the lease of a member of its view, when it has accepted the next one, too.
+    fn renews_still(&self, of: &Envelope) -> Option<Letter> {
+        let Message::Renew { view, id } = of.message else { return None };
+        let is_wrong = self.planted == Some(Planted::RenewsStill)
+            && self.core.view().is_some_and(|current| current.id == view);
+        let message = Message::Renewed { view, id };
+        let renewed = Envelope { from: self.me().incarnation, to: of.from, message };
+        is_wrong.then_some(Letter::Member(renewed))
     }
 
     /// Somebody refuses what this one says: it is not in that one's view.

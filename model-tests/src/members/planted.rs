@@ -15,4 +15,6 @@ pub(super) enum Planted {
     LeaseFromReceipt,
     /// A member whose node is still in the view, as another incarnation, is taken for one that is still there.
     ByRank,
+    /// A lease is renewed by one that has accepted the next view.
+    RenewsStill,
 }

@@ -20,6 +20,8 @@ fn views_and_leases_hold_in_every_order_of_turns() {
         ("members-restart", &[("ticks", 4)]),
         // A view of which only the dead have heard; one that is behind, and a newcomer that is told by nobody.
         ("members-restart", &[("ticks", 2), ("crashes", 2)]),
+        // A member leaves, and may come to know of it last.
+        ("members", &[("ticks", 4), ("crashes", 0), ("leaves", 1)]),
         ("members-cold", &[]),
         ("members-cold", &[("ticks", 3), ("crashes", 1)]),
     ] {
@@ -39,6 +41,7 @@ fn the_mistakes_break_what_they_are_said_to_break() {
         ("planted-members-no-drift", "one at a time"),
         ("planted-members-lease-from-receipt", "one at a time"),
         ("planted-members-by-rank", "progress"),
+        ("planted-members-renews-still", "one at a time"),
     ] {
         let report = explore(name, &[], Some(oracle));
         assert!(report.counterexample.is_some(), "{name} holds");

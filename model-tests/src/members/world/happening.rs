@@ -21,6 +21,8 @@ pub(super) enum Happening {
     /// It crashes, and all that it sent and that has not arrived is lost.
     CrashAll(u32),
     Restart(u32),
+    /// It says that it leaves.
+    Leave(u32),
     /// What two nodes send each other waits.
     Cut(u32, u32),
     Heal(u32, u32),
@@ -38,6 +40,7 @@ impl Happening {
             Happening::Restart(node) => (7, node),
             Happening::Cut(one, other) => (8, one << 8 | other),
             Happening::Heal(one, other) => (9, one << 8 | other),
+            Happening::Leave(node) => (10, node),
         };
         kind << 56 | u64::from(which) << 32
     }
@@ -48,10 +51,13 @@ impl World {
     pub(super) fn happenings(&self) -> Vec<Happening> {
         let mut all = Vec::new();
         for (node, up) in (0u32..).zip(&self.nodes) {
-            if up.is_none() {
+            let Some(up) = up else {
                 all.extend((self.restarts > 0).then_some(Happening::Restart(node)));
                 continue;
-            }
+            };
+            let is_its = self.rules.leaving.is_none_or(|leaving| leaving == node);
+            let may_leave = self.leaves > 0 && is_its && !up.leaves && up.core.view().is_some();
+            all.extend(may_leave.then_some(Happening::Leave(node)));
             let is_its = |other: &u32| self.rules.cutting.is_none_or(|cut| cut == node || cut == *other);
             let others =
                 (node + 1..self.rules.nodes).filter(is_its).filter(|other| !self.is_cut(node, *other));
@@ -138,6 +144,11 @@ impl World {
                     node: one,
                     text: format!("is connected with n{other} again"),
                 });
+            }
+            Happening::Leave(node) => {
+                self.leaves -= 1;
+                self.tell(|| TraceEvent::Note { node, text: "leaves".into() });
+                self.at(node, Node::leave);
             }
             Happening::Crash(node) => self.crash(node, false),
             Happening::CrashAll(node) => self.crash(node, true),

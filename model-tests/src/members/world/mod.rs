@@ -56,6 +56,7 @@ pub(super) struct World {
     restarts: u32,
     cuts: u32,
     early: u32,
+    leaves: u32,
     /// The links that are cut.
     cut: BTreeSet<(u32, u32)>,
     /// The views that began.
@@ -88,6 +89,7 @@ impl World {
             restarts: rules.restarts,
             cuts: rules.cuts,
             early: rules.early,
+            leaves: rules.leaves,
             cut: BTreeSet::new(),
             views: BTreeMap::new(),
             violation: None,
@@ -229,6 +231,7 @@ impl Hash for World {
         self.refused.hash(to);
         (&self.met, &self.kept, self.crashes, self.restarts, self.cuts, self.early, &self.cut, &self.views)
             .hash(to);
+        self.leaves.hash(to);
         for (way, letters) in self.ways.iter().filter(|(_, letters)| !letters.is_empty()) {
             (way, letters.len()).hash(to);
             letters.iter().for_each(|(_, letter)| letter.hash(to));
