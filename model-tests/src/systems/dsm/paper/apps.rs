@@ -293,6 +293,21 @@ pub(super) fn table_3(profile: &Profile, line: &Line) -> Result<Vec<Row>, PaperE
     Ok(rows)
 }
 
+/// Figure 3, beside Table 3's eight nodes: nodes, and threads of each.
+const CLUSTERS: [(usize, u32); 5] = [(1, 1), (2, 1), (4, 1), (8, 2), (12, 2)];
+
+/// Figure 3: speed-up by processors.
+pub(super) fn speed_ups(profile: &Profile, line: &Line) -> Result<Vec<Row>, PaperError> {
+    let mut rows = Vec::new();
+    for (nodes, threads) in CLUSTERS.iter().copied().filter(|_| line.name != IN_NO_FIGURE) {
+        let ran = run(profile, line, Setup { nodes, threads, pulls: true, receives: Receives::AtOnce })?;
+        let processors = nodes as u64 * u64::from(threads);
+        let x = X::Number(processors);
+        rows.push(Row::new("Figure 3", line.name, x, "ratio", None, ran.speed_up(line)));
+    }
+    Ok(rows)
+}
+
 /// The user-level build: a signal to the process for each notification, 1 us before each system call, and `mprotect`, of which the
 /// paper's primitive takes "roughly half" (5.2). What a signal takes is what Table 2 has for a process above the interrupt.
 pub(super) fn user_level(profile: &Profile, signal: Nanos) -> Profile {

@@ -14,12 +14,15 @@ use weft_verbs::{Nanos, Wait};
 const ROUNDS: u32 = 10;
 
 /// Between two stores; the load comes half-way.
-const PAUSE: Nanos = Nanos::from_millis(10);
+pub(super) const PAUSE: Nanos = Nanos::from_millis(10);
 
 pub(super) fn rows(profile: &Profile) -> Result<Vec<Row>, PaperError> {
     let mut rows = Vec::new();
     for (grain, name) in [(128, "128 bytes"), (4_096, "4 KiB")] {
-        let [interrupt, polling] = [Wait::Notify, Wait::Poll].map(|wait| fault(profile, wait, grain));
+        let [interrupt, polling] = [Wait::Notify, Wait::Poll].map(|wait| {
+            let waits = [wait, Wait::Notify, Wait::Notify];
+            fault(profile, waits, grain, 1)
+        });
         let (interrupt, polling) = (interrupt?, polling?);
         let mut row = |series: &str, unit, measured| {
             rows.push(Row::new("Section 5.3", series, X::Name(name), unit, None, measured));
@@ -31,9 +34,15 @@ pub(super) fn rows(profile: &Profile) -> Result<Vec<Row>, PaperError> {
     Ok(rows)
 }
 
-/// A load's mean time, in microseconds, where another node has stored: `wait` is how the requestor learns of messages.
-fn fault(profile: &Profile, wait: Wait, grain: u32) -> Result<f64, PaperError> {
-    let cluster = cluster(profile, &[wait, Wait::Notify, Wait::Notify])?;
+/// A load's mean time, in microseconds, at node 0, where node 2 has stored: `waits` is how each learns of messages. A manager at node 1
+/// makes three hops of it, one at node 2 two.
+pub(super) fn fault(
+    profile: &Profile,
+    waits: [Wait; 3],
+    grain: u32,
+    manager: u32,
+) -> Result<f64, PaperError> {
+    let cluster = cluster(profile, &waits)?;
     let times: Rc<RefCell<Vec<Nanos>>> = Rc::default();
     let mut nodes: Vec<Dsm<Sim>> = Vec::new();
     for Machine { rt, mesh } in &cluster.machines {
@@ -42,7 +51,7 @@ fn fault(profile: &Profile, wait: Wait, grain: u32) -> Result<f64, PaperError> {
                 .map_err(refused)?,
         );
     }
-    let manager = Placement::Node(Rank::from_index(1));
+    let manager = Placement::Node(Rank::from_index(manager));
     let words =
         nodes[0].named::<u64>(0, grain as usize / 8, Grain::Bytes(grain), manager).map_err(refused)?;
     let book = Rc::clone(&times);

@@ -11,6 +11,7 @@ mod ping_pong;
 mod shown;
 #[cfg(test)]
 mod tests;
+mod today;
 
 use crate::paper::{Fitted, Goal, Paper, PaperError, Progress, Results, Row};
 use std::collections::BTreeMap;
@@ -36,7 +37,7 @@ fn results(progress: Progress<'_>) -> Result<Results, PaperError> {
     progress(0.0, what);
     let mut rows = ping_pong::rows(&profile)?;
     rows.extend(fault::rows(&profile)?);
-    let parts = apps::LINES.len() + apps::COMPARED.len() + apps::SCALED.len();
+    let parts = apps::LINES.len() + apps::COMPARED.len() + apps::SCALED.len() + apps::LINES.len();
     let mut done = 0;
     let mut next = || {
         done += 1;
@@ -44,6 +45,10 @@ fn results(progress: Progress<'_>) -> Result<Results, PaperError> {
     };
     for line in &apps::LINES {
         rows.extend(apps::table_3(&profile, line)?);
+        next();
+    }
+    for line in &apps::LINES {
+        rows.extend(apps::speed_ups(&profile, line)?);
         next();
     }
     for compared in &apps::COMPARED {
@@ -55,6 +60,7 @@ fn results(progress: Progress<'_>) -> Result<Results, PaperError> {
         next();
     }
     rows.extend(apps::flat(&rows));
+    rows.extend(today::rows(&Profile::builtin("present-day")?)?);
     Ok(Results {
         setting: "Repeated on simulated machines of profile dsm-2005; times are virtual.".to_string(),
         facts: BTreeMap::new(),
@@ -79,7 +85,7 @@ fn goals(rows: &[Row]) -> Vec<Goal> {
         Goal::judge(rows, "barriers and locks a second that were not fitted (Table 3)", 25.0, rates),
         Goal::judge(rows, "speed-up of NBody on 24 processors (5.4)", 15.0, speed),
     ];
-    judged.into_iter().flatten().chain(points(rows)).collect()
+    judged.into_iter().flatten().chain(points(rows)).chain(today::goals(rows)).collect()
 }
 
 /// Of the times saved against the user-level build, how many points each is off.

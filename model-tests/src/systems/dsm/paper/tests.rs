@@ -18,6 +18,13 @@ fn what_table_1_adds_up_to_meets_table_2_and_selective_polling_takes_a_little_of
 }
 
 #[test]
+fn faults_on_machines_of_today_take_no_longer_than_they_may() {
+    let profile = Profile::builtin("present-day").expect("the program brings it");
+    let goals = today::goals(&today::rows(&profile).expect("an experiment that ends"));
+    assert!(goals.len() == 6 && goals.iter().all(|goal| goal.met), "{goals:?}");
+}
+
+#[test]
 fn an_applications_time_is_what_its_causes_add_up_to_and_the_user_level_build_takes_longer() {
     let profile = Profile::builtin("dsm-2005").expect("the program brings it");
     let mut small = *line("Water").expect("it is a line");
