@@ -14,6 +14,7 @@ mod tsp;
 mod water;
 mod worker;
 
+pub(in crate::systems::dsm) use nbody::sequential_part;
 pub use worker::{AppError, Worker, share};
 
 use serde::{Deserialize, Serialize};

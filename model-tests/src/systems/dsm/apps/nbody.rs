@@ -16,6 +16,11 @@ const GRAIN: u32 = 1_024;
 /// that Table 3 has of NBodyW.
 const SEQUENTIAL: u64 = 1_870;
 
+/// What the sequential phase takes of the work of one thread alone.
+pub(in crate::systems::dsm) fn sequential_part(input: Input) -> f64 {
+    SEQUENTIAL as f64 / (SEQUENTIAL + input.size as u64) as f64
+}
+
 type Body = [f64; 8];
 
 fn begin(index: usize) -> Body {

@@ -1,5 +1,6 @@
 //! Applications on the paper's cluster: Table 3, and what sections 5.2 to 5.4 say of them.
 
+use super::super::apps::sequential_part;
 use super::super::apps::{Application, Input, Worker};
 use super::super::history::Spent;
 use super::cluster::cluster;
@@ -306,6 +307,18 @@ pub(super) fn speed_ups(profile: &Profile, line: &Line) -> Result<Vec<Row>, Pape
         rows.push(Row::new("Figure 3", line.name, x, "ratio", None, ran.speed_up(line)));
     }
     Ok(rows)
+}
+
+/// Figure 3's dashed line and its limit: NBodyW with a perfect speed-up of all but its sequential phase (5.4).
+pub(super) fn in_theory() -> Vec<Row> {
+    let Some(line) = line("NBodyW") else { return Vec::new() };
+    let alone = sequential_part(line.input);
+    let with = |processors: u64| {
+        let row = |name: &str, x| Row::new("Figure 3", name, X::Number(processors), "ratio", None, x);
+        let speed_up = 1.0 / (alone + (1.0 - alone) / processors as f64);
+        [row("NBodyW in theory", speed_up), row("NBodyW's limit", 1.0 / alone)]
+    };
+    [1, 2, 4, 8, 16, 24].into_iter().flat_map(with).collect()
 }
 
 /// The user-level build: a signal to the process for each notification, 1 us before each system call, and `mprotect`, of which the

@@ -59,6 +59,7 @@ fn results(progress: Progress<'_>) -> Result<Results, PaperError> {
         rows.push(apps::scaled(&profile, scaled)?);
         next();
     }
+    rows.extend(apps::in_theory());
     rows.extend(apps::flat(&rows));
     rows.extend(today::rows(&Profile::builtin("present-day")?)?);
     Ok(Results {

@@ -134,8 +134,9 @@ pub(super) fn notes() -> [Note; 10] {
         },
         Note {
             figure: "Figure 3",
-            text: "Against the units of a sequential run. To 8 processors a thread a node; 16 and 24 are 8 and 12 nodes of two threads. A branch and bound may find a short tour sooner on several nodes, and then have \
-                   less to do than a sequential run.",
+            text: "Against the units of a sequential run. To 8 processors a thread a node; 16 and 24 are 8 and 12 nodes of two threads. A branch and bound may find \
+                   a short tour sooner on several nodes, and then have less to do than a sequential run. In theory all of NBodyW but its \
+                   sequential phase has a perfect speed-up: the paper's dashed line, and its limit.",
         },
         Note {
             figure: "Hops",
