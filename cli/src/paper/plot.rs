@@ -20,13 +20,18 @@ const INK: RGBColor = RGBColor(40, 40, 40);
 const GRID: RGBColor = RGBColor(228, 228, 228);
 /// What the paper says.
 const PAPER: RGBColor = RGBColor(150, 150, 150);
-/// Colours that differ in print and to eyes that see no red or no green (Okabe and Ito).
-const COLOURS: [RGBColor; 5] = [
+/// Colours that differ in print and to eyes that see no red or no green (Okabe and Ito), and two more.
+const COLOURS: [RGBColor; 10] = [
     RGBColor(0, 114, 178),
     RGBColor(230, 159, 0),
     RGBColor(0, 158, 115),
     RGBColor(204, 121, 167),
     RGBColor(86, 180, 233),
+    RGBColor(213, 94, 0),
+    RGBColor(0, 0, 0),
+    RGBColor(240, 228, 66),
+    RGBColor(130, 130, 130),
+    RGBColor(120, 70, 40),
 ];
 
 /// What lies behind lines: pale, and told apart by the legend.

@@ -13,6 +13,7 @@ pub(super) fn draw(area: &Area<'_>, plot: &Plot, lines: &Lines) -> Drawn {
     let points = || lines.series.iter().chain(&lines.paper).flat_map(|series| &series.points);
     let right = points().map(|point| point.0).fold(1.0, f64::max);
     let top = highest(points().map(|point| point.1)) * 1.08;
+    let top = top.max(above_legend(lines));
     let mut builder = builder(area, &plot.title);
     match lines.x.scale {
         Scale::Linear => within(builder.build_cartesian_2d(0.0..right + 0.7, 0.0..top)?, plot, lines, top)?,
@@ -27,6 +28,14 @@ pub(super) fn draw(area: &Area<'_>, plot: &Plot, lines: &Lines) -> Drawn {
     keys.extend(lines.spans.iter().enumerate().map(|(nth, of)| (of.name.clone(), Mark::Span(shade(nth)))));
     keys.extend(lines.paper.iter().map(|paper| (paper.name.clone(), Mark::Cross)));
     legend(area, &keys)
+}
+
+/// How high the axis has to go for the legend, in its upper left corner, to lie above where lines begin.
+fn above_legend(lines: &Lines) -> f64 {
+    let entries = lines.series.len() + lines.spans.len() + usize::from(lines.paper.is_some());
+    let share = ((19 * entries + 12) as f64 / 350.0).min(0.6);
+    let first = lines.series.iter().filter_map(|series| series.points.first());
+    first.map(|point| point.1).fold(0.0, f64::max) / (1.0 - share)
 }
 
 /// Draws inside of a chart.
