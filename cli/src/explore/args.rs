@@ -117,7 +117,7 @@ pub struct CheckArgs {
     #[arg(long, value_name = "N")]
     pub max_depth: Option<u32>,
     /// Report an execution of so many events as a possible livelock
-    #[arg(long, value_name = "N", default_value_t = 2_000)]
+    #[arg(long, value_name = "N", default_value_t = weft_check::explore::Options::default().livelock)]
     pub livelock: u32,
     /// The most memory for cached states, in MiB
     #[arg(long, value_name = "MIB", default_value_t = 4_096)]

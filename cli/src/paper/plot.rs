@@ -118,14 +118,17 @@ enum Mark {
     Span(RGBColor),
 }
 
+/// How high an entry of a legend is, in pixels as all sizes.
+const ENTRY: i32 = 19;
+
 /// What the marks mean, in the upper left corner of the plot, where no data is.
 fn legend(area: &Area<'_>, keys: &[(String, Mark)]) -> Drawn {
     const LEFT: i32 = 84;
     let widest = keys.iter().map(|(name, _)| name.chars().count()).max().unwrap_or_default() as i32;
-    let corner = (LEFT + 34 + 8 * widest, 46 + 19 * keys.len() as i32);
+    let corner = (LEFT + 34 + 8 * widest, 46 + ENTRY * keys.len() as i32);
     area.draw(&Rectangle::new([(LEFT - 6, 42), corner], WHITE.filled()))?;
     for (nth, (name, mark)) in keys.iter().enumerate() {
-        let y = 54 + 19 * nth as i32;
+        let y = 54 + ENTRY * nth as i32;
         match mark {
             Mark::Box(colour) | Mark::Span(colour) => {
                 area.draw(&Rectangle::new([(LEFT + 5, y - 6), (LEFT + 17, y + 6)], colour.filled()))?;

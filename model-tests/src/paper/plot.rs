@@ -1,6 +1,6 @@
 //! What a figure's drawing shows.
 
-use super::{Row, X, names};
+use super::{Row, names};
 
 /// A drawing of one of the paper's figures.
 #[derive(Clone, Debug)]
@@ -120,15 +120,14 @@ impl Bars {
 }
 
 impl Lines {
-    /// Lines of rows whose places are numbers, one for each series.
+    /// Lines of rows whose places are numbers, one for each series, from small numbers to large ones.
     pub fn of(x: Axis, rows: &[&Row]) -> Lines {
-        let point = |row: &Row| match row.x {
-            X::Number(n) => Some((n as f64, row.measured)),
-            X::Name(_) => None,
-        };
+        let point = |row: &Row| row.x.number().map(|n| (n as f64, row.measured));
         let points = |name: &str| {
             let of = rows.iter().filter(|row| row.series == name);
-            of.filter_map(|row| point(row)).collect()
+            let mut points: Vec<(f64, f64)> = of.filter_map(|row| point(row)).collect();
+            points.sort_by(|one, other| one.0.total_cmp(&other.0));
+            points
         };
         let series = names(rows).into_iter().map(|name| Series { points: points(&name), name }).collect();
         Lines { x, series, paper: None, spans: Vec::new() }

@@ -12,6 +12,16 @@ pub enum X {
     Name(&'static str),
 }
 
+impl X {
+    /// The number, if it is one.
+    pub fn number(&self) -> Option<u64> {
+        match *self {
+            X::Number(number) => Some(number),
+            X::Name(_) => None,
+        }
+    }
+}
+
 impl std::fmt::Display for X {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {

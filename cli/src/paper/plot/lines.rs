@@ -1,6 +1,6 @@
 //! Lines over a number, and what the paper says of them.
 
-use super::{Area, Drawn, INK, Mark, builder, colour, highest, legend, mesh, shade};
+use super::{Area, Drawn, ENTRY, INK, Mark, builder, colour, highest, legend, mesh, shade};
 use plotters::coord::ranged1d::ValueFormatter;
 use plotters::coord::types::RangedCoordf64;
 use plotters::prelude::*;
@@ -32,8 +32,12 @@ pub(super) fn draw(area: &Area<'_>, plot: &Plot, lines: &Lines) -> Drawn {
 
 /// How high the axis has to go for the legend, in its upper left corner, to lie above where lines begin.
 fn above_legend(lines: &Lines) -> f64 {
+    /// How high the plot itself is: of [`super::SIZE`], what its title and labels leave.
+    const HEIGHT: f64 = 340.0;
     let entries = lines.series.len() + lines.spans.len() + usize::from(lines.paper.is_some());
-    let share = ((19 * entries + 12) as f64 / 350.0).min(0.6);
+    // Above the entries, and below them for half a point.
+    let share = (f64::from(ENTRY) * entries as f64 + 20.0) / HEIGHT;
+    let share = share.min(0.6);
     let first = lines.series.iter().filter_map(|series| series.points.first());
     first.map(|point| point.1).fold(0.0, f64::max) / (1.0 - share)
 }

@@ -1,12 +1,11 @@
 //! A read fault of three hops: requestor, manager and server are three nodes (sections 2.2 and 5.3).
 
-use super::cluster::cluster;
-use crate::paper::{Machine, PaperError, Row, X, refused};
+use super::cluster::{mean, shared};
+use crate::paper::{PaperError, Row, X, refused};
 use std::cell::RefCell;
 use std::rc::Rc;
-use weft_protocols::dsm::{Charges, Dsm, DsmConfig, Grain, Placement};
+use weft_protocols::dsm::{Grain, Placement};
 use weft_protocols::transport::Rank;
-use weft_sim::Sim;
 use weft_sim::profile::Profile;
 use weft_verbs::{Nanos, Wait};
 
@@ -42,15 +41,8 @@ pub(super) fn fault(
     grain: u32,
     manager: u32,
 ) -> Result<f64, PaperError> {
-    let cluster = cluster(profile, &waits)?;
+    let (cluster, nodes) = shared(profile, &waits)?;
     let times: Rc<RefCell<Vec<Nanos>>> = Rc::default();
-    let mut nodes: Vec<Dsm<Sim>> = Vec::new();
-    for Machine { rt, mesh } in &cluster.machines {
-        nodes.push(
-            Dsm::start_as(rt, mesh, DsmConfig { charges: Charges::Mapped, ..DsmConfig::default() })
-                .map_err(refused)?,
-        );
-    }
     let manager = Placement::Node(Rank::from_index(manager));
     let words =
         nodes[0].named::<u64>(0, grain as usize / 8, Grain::Bytes(grain), manager).map_err(refused)?;
@@ -76,6 +68,5 @@ pub(super) fn fault(
         Some(())
     }));
     let times = cluster.finish(Nanos::from_secs(1), &times, ROUNDS as usize)?;
-    let sum = times.into_iter().fold(Nanos::ZERO, |sum, time| sum + time);
-    Ok(sum.as_micros_f64() / f64::from(ROUNDS))
+    Ok(mean(times, ROUNDS))
 }

@@ -37,7 +37,7 @@ fn results(progress: Progress<'_>) -> Result<Results, PaperError> {
     progress(0.0, what);
     let mut rows = ping_pong::rows(&profile)?;
     rows.extend(fault::rows(&profile)?);
-    let parts = apps::LINES.len() + apps::COMPARED.len() + apps::SCALED.len() + apps::LINES.len();
+    let parts = apps::LINES.len() + apps::COMPARED.len();
     let mut done = 0;
     let mut next = || {
         done += 1;
@@ -45,9 +45,6 @@ fn results(progress: Progress<'_>) -> Result<Results, PaperError> {
     };
     for line in &apps::LINES {
         rows.extend(apps::table_3(&profile, line)?);
-        next();
-    }
-    for line in &apps::LINES {
         rows.extend(apps::speed_ups(&profile, line)?);
         next();
     }
@@ -55,10 +52,8 @@ fn results(progress: Progress<'_>) -> Result<Results, PaperError> {
         rows.extend(apps::compared(&profile, compared)?);
         next();
     }
-    for scaled in &apps::SCALED {
-        rows.push(apps::scaled(&profile, scaled)?);
-        next();
-    }
+    let scaled: Vec<Row> = apps::SCALED.iter().filter_map(|scaled| apps::scaled(&rows, scaled)).collect();
+    rows.extend(scaled);
     rows.extend(apps::in_theory());
     rows.extend(apps::flat(&rows));
     rows.extend(today::rows(&Profile::builtin("present-day")?)?);

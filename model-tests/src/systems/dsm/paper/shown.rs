@@ -1,6 +1,7 @@
 //! How the figures are shown: tables, pictures, and what to know beside them.
 
-use crate::paper::{Axis, Bars, Group, Lines, Note, Plot, Row, Scale, Shape, X};
+use crate::paper::{Axis, Bars, Group, Lines, Note, Plot, Row, Scale, Shape};
+use std::collections::BTreeSet;
 
 fn of<'a>(rows: &'a [Row], figure: &str) -> Vec<&'a Row> {
     rows.iter().filter(|row| row.figure == figure).collect()
@@ -9,8 +10,11 @@ fn of<'a>(rows: &'a [Row], figure: &str) -> Vec<&'a Row> {
 /// All tables.
 pub(super) fn groups(rows: &[Row]) -> Vec<Group> {
     let compared = |figure, title: &str| Group::compared(figure, title.to_string(), &of(rows, figure));
-    let numbered = |figure, title: &str, head, shown: &[u64], rows: &[&Row]| {
-        Group::lines(figure, title.to_string(), head, shown, rows)
+    let numbered = |figure, title: &str, head| {
+        let rows = of(rows, figure);
+        let shown: BTreeSet<u64> = rows.iter().filter_map(|row| row.x.number()).collect();
+        let shown: Vec<u64> = shown.into_iter().collect();
+        Group::lines(figure, title.to_string(), head, &shown, &rows)
     };
     vec![
         compared("Table 2", "Table 2: a message there and back, by receive context, us"),
@@ -19,42 +23,13 @@ pub(super) fn groups(rows: &[Row]) -> Vec<Group> {
         compared("Figure 4", "Figure 4: where node 0's time goes, percent"),
         compared("Section 5.2", "Section 5.2: time saved against the user-level build"),
         compared("Task queue", "Section 5.2: by task queue, against the user-level build"),
-        numbered("Figure 3", "Figure 3: speed-up", "processors", &[1, 2, 4, 8, 16, 24], &speed_ups(rows)),
+        numbered("Figure 3", "Figure 3: speed-up", "processors"),
         compared("Section 5.4", "Section 5.4: speed-up"),
-        numbered(
-            "Hops",
-            "Machines of today: a read fault, us",
-            "bytes",
-            &[128, 1_024, 4_096],
-            &of(rows, "Hops"),
-        ),
-        numbered(
-            "Copies",
-            "Machines of today: a store, us",
-            "other copies",
-            &[1, 7, 31, 63],
-            &of(rows, "Copies"),
-        ),
-        numbered(
-            "Counters",
-            "Machines of today: a counter for each of 16 nodes, us",
-            "bytes of a minipage",
-            &[64, 4_096],
-            &of(rows, "Counters"),
-        ),
-        numbered("Uniform", "Machines of today: stores at random", "nodes", &[16], &of(rows, "Uniform")),
+        numbered("Hops", "Machines of today: a read fault, us", "bytes"),
+        numbered("Copies", "Machines of today: a store, us", "other copies"),
+        numbered("Counters", "Machines of today: a counter for each of 16 nodes, us", "bytes of a minipage"),
+        numbered("Uniform", "Machines of today: stores at random", "nodes"),
     ]
-}
-
-/// Figure 3, each application from few processors to many.
-fn speed_ups(rows: &[Row]) -> Vec<&Row> {
-    let mut rows = of(rows, "Figure 3");
-    let processors = |row: &Row| match row.x {
-        X::Number(processors) => processors,
-        X::Name(_) => 0,
-    };
-    rows.sort_by(|one, other| (&one.series, processors(one)).cmp(&(&other.series, processors(other))));
-    rows
 }
 
 /// All pictures.
@@ -63,22 +38,22 @@ pub(super) fn plots(rows: &[Row]) -> Vec<Plot> {
         let rows: Vec<&Row> = of(rows, figure).into_iter().filter(|row| row.unit == unit).collect();
         Plot { file, figure, title: title.to_string(), y, shape: Shape::Bars(Bars::of(&rows)) }
     };
-    let lines = |file, figure, title: &str, y, x, rows: &[&Row]| Plot {
+    let lines = |file, figure, title: &str, y, x| Plot {
         file,
         figure,
         title: title.to_string(),
         y,
-        shape: Shape::Lines(Lines::of(x, rows)),
+        shape: Shape::Lines(Lines::of(x, &of(rows, figure))),
     };
     let bytes = Axis { title: "bytes of a minipage", scale: Scale::Logarithmic };
     let copies = Axis { title: "other nodes that have a copy", scale: Scale::Linear };
     let processors = Axis { title: "processors", scale: Scale::Linear };
     vec![
-        lines("hops", "Hops", "A read fault today", "microseconds", bytes, &of(rows, "Hops")),
-        lines("copies", "Copies", "A store today", "microseconds", copies, &of(rows, "Copies")),
+        lines("hops", "Hops", "A read fault today", "microseconds", bytes),
+        lines("copies", "Copies", "A store today", "microseconds", copies),
         bars("counters", "Counters", "An addition to a node's own counter", "microseconds", "us"),
         bars("read-fault", "Section 5.3", "A read fault of three hops", "microseconds", "us"),
-        lines("figure-3", "Figure 3", "Speed-up", "times", processors, &speed_ups(rows)),
+        lines("figure-3", "Figure 3", "Speed-up", "times", processors),
         bars("figure-4", "Figure 4", "Where node 0's time goes, 8 nodes", "percent", "%"),
     ]
 }

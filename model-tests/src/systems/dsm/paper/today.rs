@@ -1,14 +1,13 @@
 //! What faults cost on machines of today: by hops, grain and copies, and what nodes fight over where words share minipages. No paper has
 //! these figures; the goals are the specification's.
 
-use super::cluster::cluster;
+use super::cluster::{mean, shared};
 use super::fault::{PAUSE, fault};
-use crate::paper::{Cluster, Goal, Machine, PaperError, Row, X, refused};
+use crate::paper::{Goal, PaperError, Row, X, refused};
 use std::cell::RefCell;
 use std::rc::Rc;
-use weft_protocols::dsm::{Charges, Dsm, DsmConfig, DsmError, DsmStats, Grain, Placement};
+use weft_protocols::dsm::{DsmError, DsmStats, Grain, Placement};
 use weft_protocols::transport::Rank;
-use weft_sim::Sim;
 use weft_sim::profile::Profile;
 use weft_verbs::{Nanos, Wait};
 
@@ -21,10 +20,10 @@ const HOPS: [(&str, u32); 2] = [("3 hops", 1), ("2 hops", 2)];
 /// How many nodes have a copy when one of them stores.
 const READERS: [usize; 4] = [1, 7, 31, 63];
 
-/// Nodes that load at random, and that count side by side.
+/// Nodes that store at random, and that count side by side.
 const NODES: usize = 16;
 
-/// Minipages that nodes load and store at random, and threads of a node, so that some always wait.
+/// Minipages that nodes store to at random, and threads of a node, so that some always wait.
 const PAGES: usize = 4_096;
 const THREADS: u64 = 16;
 
@@ -60,21 +59,12 @@ pub(super) fn rows(profile: &Profile) -> Result<Vec<Row>, PaperError> {
     Ok(rows)
 }
 
-/// Nodes with shared memory.
-fn started(profile: &Profile, nodes: usize) -> Result<(Cluster, Vec<Dsm<Sim>>), PaperError> {
-    let cluster = cluster(profile, &vec![Wait::Poll; nodes])?;
-    let config = DsmConfig { charges: Charges::Mapped, ..DsmConfig::default() };
-    let start = |Machine { rt, mesh }: &Machine| Dsm::start_as(rt, mesh, config).map_err(refused);
-    let nodes = cluster.machines.iter().map(start).collect::<Result<_, _>>()?;
-    Ok((cluster, nodes))
-}
-
 /// A store's mean time, in microseconds, where this node and so many others have a copy; one of those is the manager.
 fn upgrade(profile: &Profile, readers: usize) -> Result<f64, PaperError> {
     /// When the first two stores are over, all have connected: to who has the bytes, and to who stores.
     const CONNECTED: u32 = 2;
     const ROUNDS: u32 = 4;
-    let (cluster, nodes) = started(profile, readers + 1)?;
+    let (cluster, nodes) = shared(profile, &vec![Wait::Poll; readers + 1])?;
     let placed = Placement::Node(Rank::from_index(1));
     let words = nodes[0].named::<u64>(0, 512, Grain::Bytes(4_096), placed).map_err(refused)?;
     let times: Rc<RefCell<Vec<Nanos>>> = Rc::default();
@@ -95,8 +85,7 @@ fn upgrade(profile: &Profile, readers: usize) -> Result<f64, PaperError> {
         }));
     }
     let times = cluster.finish(Nanos::from_secs(1), &times, ROUNDS as usize)?;
-    let sum = times.into_iter().fold(Nanos::ZERO, |sum, time| sum + time);
-    Ok(sum.as_micros_f64() / f64::from(ROUNDS))
+    Ok(mean(times, ROUNDS))
 }
 
 /// What it took to count.
@@ -108,7 +97,7 @@ struct Counted {
 
 /// Each node adds to a counter of its own. They are 64 bytes apart.
 fn counters(profile: &Profile, grain: u32) -> Result<Counted, PaperError> {
-    let (cluster, nodes) = started(profile, NODES)?;
+    let (cluster, nodes) = shared(profile, &[Wait::Poll; NODES])?;
     let each = Placement::default();
     let words = nodes[0].named::<u64>(0, NODES * 8, Grain::Bytes(grain), each).map_err(refused)?;
     let times: Rc<RefCell<Vec<Nanos>>> = Rc::default();
@@ -127,9 +116,8 @@ fn counters(profile: &Profile, grain: u32) -> Result<Counted, PaperError> {
         }));
     }
     let times = cluster.finish(Nanos::from_secs(10), &times, NODES)?;
-    let sum = times.into_iter().fold(Nanos::ZERO, |sum, time| sum + time);
     let faults = nodes.iter().map(|node| faults(&node.stats())).sum();
-    Ok(Counted { took: sum.as_micros_f64() / (NODES as f64 * f64::from(ADDITIONS)), faults })
+    Ok(Counted { took: mean(times, NODES as u32 * ADDITIONS), faults })
 }
 
 fn faults(stats: &DsmStats) -> u64 {
@@ -138,7 +126,7 @@ fn faults(stats: &DsmStats) -> u64 {
 
 /// Faults a second of a node, where all threads of all nodes store to minipages of 4 KiB at random.
 fn uniform(profile: &Profile) -> Result<f64, PaperError> {
-    let (cluster, nodes) = started(profile, NODES)?;
+    let (cluster, nodes) = shared(profile, &[Wait::Poll; NODES])?;
     let each = Placement::default();
     let words = nodes[0].named::<u64>(0, PAGES * 512, Grain::Bytes(4_096), each).map_err(refused)?;
     for (node, dsm) in (0..).zip(&nodes) {
