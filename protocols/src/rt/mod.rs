@@ -304,6 +304,11 @@ impl<V: Verbs> Rt<V> {
         self.inner.processors.set(number);
     }
 
+    /// How many processes of others compute on the node all the time, in simulation. Default: 0.
+    pub fn set_load(&self, processes: u32) {
+        self.inner.processors.set_load(processes);
+    }
+
     /// In which context the node takes in what has come, for simulations. Default: as soon as it is woken.
     pub fn set_receives(&self, receives: Receives) {
         self.inner.processors.set_receives(receives);

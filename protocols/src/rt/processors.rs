@@ -2,7 +2,8 @@
 //! compute, if no processor is idle.
 //!
 //! A kernel takes messages in in some context (kernel-dsm.txt, 3.1 and 5.2): in the interrupt, which is as soon as the node is woken; in a
-//! task queue, which waits where all processors compute; or by polling while a thread waits, which takes a processor.
+//! task queue, which waits where all processors compute; by polling while a thread waits, which takes a processor; or by a signal to
+//! a process, which waits where the process waits for its turn.
 //!
 //! On hardware a program computes, and takes as long as that takes. In simulation it says how long it would take on a processor of
 //! its own ([`Rt::compute`](super::Rt::compute)).
@@ -24,6 +25,14 @@ pub enum Receives {
     },
     /// As soon as it is woken; and it polls while a thread [expects](super::Rt::expects) an answer, which takes a processor.
     Polling,
+    /// By a signal to the first of the threads, when it is the thread's turn: threads that compute and the node's
+    /// [load](super::Rt::set_load) take turns where they are more than processors.
+    Signal {
+        /// Of a turn.
+        quantum: Nanos,
+        /// How far the first turn is at the beginning.
+        offset: Nanos,
+    },
 }
 
 /// How far a thread would have come that has computed all the time, and what it shares its processor with.
@@ -31,6 +40,8 @@ pub enum Receives {
 pub(super) struct Processors {
     number: Cell<u32>,
     computing: Cell<u32>,
+    /// Processes of others, which compute all the time.
+    load: Cell<u32>,
     /// In nanoseconds of a whole processor.
     progress: Cell<f64>,
     /// Up to this time.
@@ -49,6 +60,7 @@ impl Default for Processors {
         Processors {
             number: Cell::new(1),
             computing: Cell::default(),
+            load: Cell::default(),
             progress: Cell::default(),
             at: Cell::default(),
             receives: Cell::default(),
@@ -64,6 +76,10 @@ impl Processors {
         self.number.set(number.max(1));
     }
 
+    pub fn set_load(&self, processes: u32) {
+        self.load.set(processes);
+    }
+
     pub fn set_receives(&self, receives: Receives) {
         self.receives.set(receives);
     }
@@ -75,13 +91,35 @@ impl Processors {
 
     /// Until when completions stay where they are, unless a thread enters the kernel or stops computing before.
     pub fn holds_back(&self, now: Nanos) -> Option<Nanos> {
-        let Receives::TaskQueue { tick } = self.receives.get() else { return None };
+        match self.receives.get() {
+            Receives::AtOnce | Receives::Polling => None,
+            Receives::TaskQueue { tick } => self.waits_in_queue(now, tick),
+            Receives::Signal { quantum, offset } => self.waits_for_its_turn(now, quantum, offset),
+        }
+    }
+
+    /// A task queue runs where a processor is idle, when a thread enters the kernel, and at a tick.
+    fn waits_in_queue(&self, now: Nanos, tick: Nanos) -> Option<Nanos> {
         let runs = self.entered.take() || self.computing.get() < self.number.get();
         let next = || Nanos((now.0 / tick.0.max(1) + 1) * tick.0.max(1));
         let due = self.due.take().unwrap_or_else(next);
         let held = (!runs && now < due).then_some(due);
         self.due.set(held);
         held
+    }
+
+    /// A process runs where processors suffice for all, and otherwise when it is its turn: with every quantum, the next `number` of all
+    /// have one.
+    fn waits_for_its_turn(&self, now: Nanos, quantum: Nanos, offset: Nanos) -> Option<Nanos> {
+        let (number, all) = (u64::from(self.number.get()), u64::from(self.contenders()));
+        if all <= number {
+            return None;
+        }
+        let (quantum, at) = (quantum.0.max(1), now.0 + offset.0);
+        let runs = |turn: &u64| (all - turn * number % all) % all < number;
+        let turn = at / quantum;
+        let next = (turn..).find(runs)?;
+        (next > turn).then(|| Nanos(next * quantum - offset.0))
     }
 
     /// A thread expects an answer, until the guard is dropped.
@@ -95,7 +133,12 @@ impl Processors {
         if self.receives.get() == Receives::Polling { self.expecting.get() } else { 0 }
     }
 
-    /// Whether anybody computes.
+    /// Who wants a processor: threads that compute or poll, and the load.
+    fn contenders(&self) -> u32 {
+        self.computing.get() + self.polling() + self.load.get()
+    }
+
+    /// Whether any thread computes.
     pub fn are_used(&self) -> bool {
         self.computing.get() > 0
     }
@@ -103,8 +146,7 @@ impl Processors {
     /// The share of a processor that each thread has while `other` processors do something else.
     fn share(&self, other: u32) -> f64 {
         let free = self.number.get().saturating_sub(other);
-        let threads = self.computing.get() + self.polling();
-        (f64::from(free) / f64::from(threads.max(1))).min(1.0)
+        (f64::from(free) / f64::from(self.contenders().max(1))).min(1.0)
     }
 
     /// Time has gone by, in which `other` processors did something else.
@@ -192,6 +234,28 @@ mod tests {
         drop(other);
         assert_eq!(processors.holds_back(Nanos(105)), None);
         drop(one);
+    }
+
+    #[test]
+    fn a_signal_waits_where_threads_and_load_are_more_than_processors_and_it_is_not_the_threads_turn() {
+        let processors = Processors::default();
+        processors.set(2);
+        processors.set_receives(Receives::Signal { quantum: Nanos(100), offset: Nanos(0) });
+        processors.set_load(1);
+        let one = processors.begin(Nanos(1_000));
+        let other = || processors.begin(Nanos(1_000));
+        assert_eq!(processors.holds_back(Nanos(150)), None, "a processor for each");
+        let all = other();
+        // Of three, the first and the second run; the third and the first; the second and the third.
+        let held = [0, 150, 250, 299, 300].map(|now| processors.holds_back(Nanos(now)));
+        assert_eq!(held, [None, None, Some(Nanos(300)), Some(Nanos(300)), None]);
+        drop(all);
+        assert_eq!(processors.holds_back(Nanos(250)), None);
+        // It computes with a whole processor, and with two thirds of one.
+        processors.pass(Nanos(500), 0);
+        assert_eq!(one.left(), Some(Nanos(500)));
+        let _all = other();
+        assert_eq!(one.left(), Some(Nanos(750)));
     }
 
     #[test]

@@ -3,7 +3,6 @@
 
 use super::apps::{Setup, line};
 use super::*;
-use weft_protocols::rt::Receives;
 
 #[test]
 fn what_table_1_adds_up_to_meets_table_2_and_selective_polling_takes_a_little_off_a_fault() {
@@ -29,7 +28,7 @@ fn an_applications_time_is_what_its_causes_add_up_to_and_the_user_level_build_ta
     let profile = Profile::builtin("dsm-2005").expect("the program brings it");
     let mut small = *line("Water").expect("it is a line");
     small.input = small.application.small();
-    let setup = Setup { nodes: 3, threads: 2, pulls: true, receives: Receives::AtOnce };
+    let setup = Setup::of(3, 2);
     let ran = apps::run(&profile, &small, setup).expect("it ends");
     for spent in &ran.spent {
         let parts = spent.compute + spent.handlers + spent.faults + spent.barriers + spent.locks;
