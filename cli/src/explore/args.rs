@@ -67,6 +67,9 @@ pub struct Leaves {
     /// Where a failure is saved [default: WORLD.failure.toml]
     #[arg(long, value_name = "FILE")]
     pub save: Option<PathBuf>,
+    /// Make a failing run shorter, and look for it in smaller worlds, for at most so many seconds
+    #[arg(long, value_name = "T", value_parser = seconds, default_value = "60")]
+    pub shrink_seconds: Duration,
     /// Print one JSON object instead of tables
     #[arg(long)]
     pub json: bool,

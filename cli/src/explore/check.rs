@@ -106,7 +106,14 @@ pub fn save(
         seed: None,
         params: None,
     };
-    let failure = files::smallest(entry, case, Hunt::explored(report.executions), options, how)?;
+    let failure = files::smallest(
+        entry,
+        case,
+        Hunt::explored(report.executions),
+        options,
+        how,
+        args.leaves.shrink_seconds,
+    )?;
     (found.choices, found.violation) = (failure.choices.clone(), failure.violation.clone());
     let path = files::place(args.leaves.save.as_deref(), model.name());
     files::save(&path, &failure)?;

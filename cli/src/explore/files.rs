@@ -5,7 +5,9 @@ use crate::exit::Failure as Exit;
 use crate::interrupt;
 use crate::logfile::LogFile;
 use std::fs;
+use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
 use weft_check::explore::{self, Case, Entry, Failure, Found, Hunt, Options, Progress};
 
 /// Where a failure of a world is saved if nobody says otherwise.
@@ -13,18 +15,30 @@ pub fn place(asked: Option<&Path>, world: &str) -> PathBuf {
     asked.map_or_else(|| PathBuf::from(format!("{world}.failure.toml")), Path::to_path_buf)
 }
 
-/// Makes a failure small, runs it once more, and makes a file's content of it.
+/// Makes a failure small within some time, runs it once more, and makes a file's content of it.
 pub fn smallest(
     entry: &Entry,
     case: Case,
     hunt: Hunt,
     options: &Options,
     found: Found,
+    within: Duration,
 ) -> Result<Failure, Exit> {
     let before = case.size.clone();
-    let mut watch = |_: &Progress| interrupt::go_on();
+    let began = Instant::now();
+    let mut late = false;
+    let mut watch = |_: &Progress| {
+        late |= began.elapsed() >= within;
+        if late { ControlFlow::Break(()) } else { interrupt::go_on() }
+    };
     let Case { size, run } =
         explore::smallest(entry, case, hunt, options, &mut watch).map_err(Exit::unfinished)?;
+    if late {
+        eprintln!(
+            "weft: {} s were over before the run was as short as it gets: --shrink-seconds",
+            within.as_secs()
+        );
+    }
     let mut model = build(entry, &size)?;
     let again = model.replay(&run.choices, options, true).map_err(Exit::unfinished)?;
     let larger = (size != before).then_some(before);

@@ -7,6 +7,7 @@ use super::{build, files};
 use crate::exit::Failure;
 use std::ops::ControlFlow;
 use std::path::PathBuf;
+use std::time::Duration;
 use weft_check::explore::{
     AnyModel, Case, Counterexample, Entry, Found, Hunt, Options, Size, Strategy, Walk,
 };
@@ -19,6 +20,7 @@ pub struct Walks {
     strategy: Strategy,
     options: Options,
     save: Option<PathBuf>,
+    shrink_seconds: Duration,
 }
 
 impl Walks {
@@ -30,7 +32,8 @@ impl Walks {
         let faults = args.faults.unwrap_or(usual);
         let options = Options { faults, kinds: args.kinds.of(model.as_ref(), faults)?, ..Options::default() };
         let size = model.size();
-        Ok(Walks { entry, size, strategy: args.strategy, options, save: args.leaves.save.clone() })
+        let (save, shrink_seconds) = (args.leaves.save.clone(), args.leaves.shrink_seconds);
+        Ok(Walks { entry, size, strategy: args.strategy, options, save, shrink_seconds })
     }
 
     fn walk(&self, model: &mut dyn AnyModel, seed: u64) -> Result<Walk, Failure> {
@@ -68,7 +71,7 @@ impl Target for Walks {
         let hunt = Hunt::walked(self.strategy);
         let (by, faults) = (self.strategy.to_string(), self.options.faults);
         let how = Found { by, faults, oracle: None, seed: Some(seed), params: None };
-        let failure = files::smallest(&self.entry, case, hunt, &self.options, how)?;
+        let failure = files::smallest(&self.entry, case, hunt, &self.options, how, self.shrink_seconds)?;
         let path = files::place(self.save.as_deref(), self.entry.name);
         files::save(&path, &failure)?;
         let rerun = again(&path);

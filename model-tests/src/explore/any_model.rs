@@ -65,7 +65,12 @@ pub trait AnyModel {
     /// # Errors
     ///
     /// The world does not let an event happen that it called enabled.
-    fn minimise(&mut self, counterexample: &Counterexample, options: &Options) -> Result<Choices, Stuck>;
+    fn minimise(
+        &mut self,
+        counterexample: &Counterexample,
+        options: &Options,
+        watch: Watch<'_>,
+    ) -> Result<Choices, Stuck>;
 
     /// Walks through it from each of `seeds`, and tells `each` of every walk until that breaks it off; see [`walk()`].
     ///
@@ -130,8 +135,13 @@ impl<B: ModelFactory> AnyModel for B {
         replay(self, choices, options, traced)
     }
 
-    fn minimise(&mut self, counterexample: &Counterexample, options: &Options) -> Result<Choices, Stuck> {
-        minimise(self, &counterexample.choices, &counterexample.violation, options)
+    fn minimise(
+        &mut self,
+        counterexample: &Counterexample,
+        options: &Options,
+        watch: Watch<'_>,
+    ) -> Result<Choices, Stuck> {
+        minimise(self, &counterexample.choices, &counterexample.violation, options, watch)
     }
 
     fn walks(

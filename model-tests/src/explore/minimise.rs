@@ -1,13 +1,16 @@
 //! Makes a failing run's list of choices as short as it gets.
 
+use super::any_model::Watch;
 use super::choices::Choices;
 use super::options::Options;
 use super::run::replay;
+use super::search::Progress;
 use super::system::{ModelFactory, Stuck, Violation};
 use weft_sim::explore::Outcome;
 
 /// The shortest list that this finds of choices whose run breaks the same promise: first with as few faults as
-/// possible, then with as few choices. What remains has no choice that can be left out.
+/// possible, then with as few choices. What remains has no choice that can be left out, unless `watch`, which is asked before each run,
+/// breaks it off: then it is the shortest so far.
 ///
 /// Zeller and Hildebrandt, "Simplifying and isolating failure-inducing input" (2002): parts are left out, from halves
 /// down to single choices.
@@ -20,8 +23,9 @@ pub fn minimise<B: ModelFactory>(
     choices: &Choices,
     violation: &Violation,
     options: &Options,
+    watch: Watch<'_>,
 ) -> Result<Choices, Stuck> {
-    let mut shrink = Shrink { factory, oracle: &violation.oracle, options };
+    let mut shrink = Shrink { factory, oracle: &violation.oracle, options, watch };
     let mut best = choices.clone();
     loop {
         let before = best.clone();
@@ -38,10 +42,14 @@ struct Shrink<'a, B> {
     factory: &'a mut B,
     oracle: &'a str,
     options: &'a Options,
+    watch: Watch<'a>,
 }
 
 impl<B: ModelFactory> Shrink<'_, B> {
     fn fails(&mut self, choices: &Choices) -> Result<bool, Stuck> {
+        if (self.watch)(&Progress::default()).is_break() {
+            return Ok(false);
+        }
         let run = replay(self.factory, choices, self.options, false)?;
         Ok(run.violation.is_some_and(|violation| violation.oracle == self.oracle))
     }

@@ -51,7 +51,7 @@ pub enum SmallerError {
 }
 
 /// The failure in the smallest world in which this finds the same promise broken: as long as a world that is smaller by
-/// one thing shows it, that one. The run is made as short as it gets, with as few faults.
+/// one thing shows it, that one. The run is made as short as it gets, with as few faults. If `watch` breaks it off, it is the smallest so far.
 ///
 /// # Errors
 ///
@@ -65,7 +65,7 @@ pub fn smallest(
 ) -> Result<Case, SmallerError> {
     let Ok(mut model) = entry.build(&case.size) else { return Ok(case) };
     let oracle = Some(case.run.violation.oracle.clone());
-    let mut best = shortest(model.as_mut(), case.run, options)?;
+    let mut best = shortest(model.as_mut(), case.run, options, watch)?;
     let mut size = case.size;
     // A smaller world need not show it with more faults than it takes.
     let mut options = Options { oracle, faults: best.choices.faults() as u32, ..options.clone() };
@@ -91,7 +91,7 @@ fn one_smaller(
     for smaller in sizes {
         let Ok(mut model) = entry.build(&smaller) else { continue };
         if let Some(found) = find(model.as_mut(), hunt, options, watch)? {
-            let shortest = shortest(model.as_mut(), found, options)?;
+            let shortest = shortest(model.as_mut(), found, options, watch)?;
             return Ok(Some((model, shortest)));
         }
     }
@@ -127,8 +127,9 @@ fn shortest(
     model: &mut dyn AnyModel,
     found: Counterexample,
     options: &Options,
+    watch: Watch<'_>,
 ) -> Result<Counterexample, Stuck> {
-    let choices = model.minimise(&found, options)?;
+    let choices = model.minimise(&found, options, watch)?;
     let run = model.replay(&choices, options, false)?;
     let violation: Violation = run.violation.unwrap_or(found.violation);
     Ok(Counterexample { violation, choices })

@@ -3,8 +3,8 @@
 use super::{options, planted_bugs, run};
 use crate::explore::toy::{Op, Program, Test, Toy, Value, planted};
 use crate::explore::{
-    AnyModel, Choices, Failure, FailureError, Found, ModelFactory, Options, Reduction, Size, Stopped,
-    Strategy, Walk, explore, minimise, replay, walk,
+    AnyModel, Choices, Failure, FailureError, Found, ModelFactory, Options, Progress, Reduction, Size,
+    Stopped, Strategy, Walk, explore, minimise, replay, walk,
 };
 use std::ops::ControlFlow;
 use std::time::Duration;
@@ -18,7 +18,8 @@ fn shallow() -> Options {
 fn a_minimised_run_fails_alike_and_has_no_choice_that_can_be_left_out() {
     for (mut toy, faults) in planted_bugs() {
         let found = run(&mut toy, &options(Reduction::Dpor, faults)).counterexample.expect("a violation");
-        let least = minimise(&mut toy, &found.choices, &found.violation, &shallow()).expect("runs");
+        let mut on = |_: &Progress| ControlFlow::Continue(());
+        let least = minimise(&mut toy, &found.choices, &found.violation, &shallow(), &mut on).expect("runs");
         assert!(least.0.len() < found.choices.0.len() && least.faults() == faults as usize);
         let fails = |toy: &mut Toy, choices: &Choices| {
             let run = replay(toy, choices, &shallow(), false).expect("runs");

@@ -51,6 +51,7 @@ worlds! {
     "pario-unlink" Way::Durable, "muo", "files: a client makes a file on a disk, removes its name and looks for it, while the disk fails and its server crashes and comes back";
     "pario-guest-leaves" Way::Guests, "cl", "files: a guest makes a file and leaves, and the server keeps nothing of it";
     "pario-guest-dies" Way::Guests, "cd", "files: a guest dies while it makes another file, and the server keeps nothing of it";
+    "pario-guest-restart" Way::DurableGuests, "mo", "files: a guest makes a file on a disk and looks at it, while its server crashes and comes back";
     "pario-restart" Way::Durable, "mo", "files: a client makes a file on a disk and looks at it, while its server crashes and comes back";
 }
 
