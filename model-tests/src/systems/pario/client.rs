@@ -76,6 +76,7 @@ impl<V: Verbs, R: Record<Event>> Teller<'_, V, R> {
             Err(FsError::Exists) => What::Exists,
             Err(FsError::NotFound) => What::NotFound,
             Err(FsError::WritesLost) => What::Lost,
+            Err(FsError::Stale) => What::Stale,
             Err(_) => What::Failed,
         })
         .await;

@@ -107,6 +107,8 @@ pub enum What {
     Has(Vec<Run>),
     /// Writes that were answered and not synced are lost.
     Lost,
+    /// The file is not open, says its server.
+    Stale,
     /// The call failed; what it did nobody knows.
     Failed,
     /// The node has crashed and is there again; the request is nobody's.
@@ -129,7 +131,7 @@ impl HistoryEvent for Event {
     fn stage(&self) -> Stage {
         match self.what {
             What::Calls(_) => Stage::Asked,
-            What::Failed | What::Restarted => Stage::Other,
+            What::Stale | What::Failed | What::Restarted => Stage::Other,
             _ => Stage::Served,
         }
     }
@@ -174,6 +176,7 @@ impl fmt::Display for Timeless<'_> {
                 })
             }
             What::Lost => f.write_str("is told that writes are lost"),
+            What::Stale => f.write_str("is told that the file is not open"),
             What::Failed => f.write_str("fails"),
             What::Restarted => f.write_str("the node restarts"),
         }

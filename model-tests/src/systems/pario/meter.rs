@@ -39,7 +39,7 @@ impl Meter<Event> for PfMeter {
         }
         let Some((since, call)) = self.began.remove(&event.request) else { return };
         match event.what {
-            What::Failed => {
+            What::Failed | What::Stale => {
                 self.failed += 1;
                 return;
             }

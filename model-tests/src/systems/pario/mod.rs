@@ -148,7 +148,8 @@ impl System for Files {
 
     fn oracles(work: &PfWork, _: u32) -> FileOracles {
         let oracles = FileOracles::new(work.files, work.directories).surviving(work.servers, work.survival());
-        oracles.failing_early(work.wire == workload::By::Tcp)
+        let by_stream = work.wire == workload::By::Tcp;
+        oracles.failing_early(by_stream).losing_open(by_stream || work.guests)
     }
 
     fn start<V: Verbs, R: Record<Event>>(

@@ -183,6 +183,11 @@ fn a_server_that_crashes_at_any_event_has_lost_nothing_that_was_answered() {
 }
 
 #[test]
+fn a_file_that_is_open_stays_so_whenever_its_server_crashes() {
+    holds_with_a_restart("pario-append");
+}
+
+#[test]
 fn a_file_that_is_renamed_has_one_of_both_names_whenever_its_server_crashes() {
     holds_with_a_restart("pario-rename");
 }

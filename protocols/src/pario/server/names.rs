@@ -190,7 +190,7 @@ impl Names {
     /// A client closes what it opened once, in this life of the home or in an earlier one. A file without a name may end with that.
     pub(super) fn close(&mut self, from: Rank, handle: Handle, earlier: bool) -> Result<(), Refusal> {
         // What this life has not heard of, it will not be told of either: the client has closed it.
-        if earlier && self.unheard.get(&from).is_some_and(|told| handle > *told) {
+        if earlier && self.is_untold(from, handle) {
             return Ok(());
         }
         let Some(inode) = self.inodes.get_mut(&handle).filter(|inode| inode.opens.contains_key(&from)) else {
@@ -237,10 +237,16 @@ impl Names {
         Ok(self.make(Change::Attributes { handle, attributes: set.of(before), before }))
     }
 
-    /// A file that a client has open.
+    /// A file that a client has open. Who has not yet told this life of it is believed: it asks for nothing that it has not opened.
     fn opened(&mut self, from: Rank, handle: Handle) -> Result<&mut Inode, Refusal> {
-        let open = self.inodes.get_mut(&handle).filter(|inode| inode.opens.contains_key(&from));
-        open.ok_or(Refusal::Stale)
+        let untold = self.is_untold(from, handle);
+        let has = |inode: &&mut Inode| inode.opens.contains_key(&from) || untold && !inode.ending;
+        self.inodes.get_mut(&handle).filter(has).ok_or(Refusal::Stale)
+    }
+
+    /// Whether a client may have a file open of which it has not told this life.
+    fn is_untold(&self, from: Rank, handle: Handle) -> bool {
+        self.unheard.get(&from).is_some_and(|told| handle > *told)
     }
 
     /// Whether a file is being cut.

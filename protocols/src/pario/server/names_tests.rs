@@ -47,6 +47,22 @@ fn an_unlinked_file_lives_until_its_last_close() {
 }
 
 #[test]
+fn in_its_next_life_a_home_believes_who_has_not_told_yet_that_it_has_a_file_open() {
+    let mut names = Names::default();
+    let (handle, _) = names.create(0, rank(0), name("a"), LAYOUT).unwrap();
+    names.forget(rank(0));
+    names.ask([rank(1)].into_iter());
+    assert_eq!(names.place(rank(1), handle, (10, 0)).map(|(at, _)| at), Ok(0));
+    assert_eq!(names.place(rank(2), handle, (10, 0)), Err(Refusal::Stale), "it was not asked");
+    names.heard(rank(1), &[], false);
+    assert_eq!(
+        names.place(rank(1), handle, (10, 0)),
+        Err(Refusal::Stale),
+        "it has told, and did not name it"
+    );
+}
+
+#[test]
 fn in_its_next_life_a_home_ends_no_file_before_it_has_heard_who_has_it_open() {
     let mut names = Names::default();
     let (handle, _) = names.create(0, rank(0), name("a"), LAYOUT).unwrap();

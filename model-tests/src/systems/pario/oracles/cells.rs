@@ -250,7 +250,9 @@ impl Linearizable {
                 self.kept(event.request.client, file, began)
             }
             // A close that fails is told of lost writes first: its file is closed, and nobody can be told later.
-            (Call::Close(file), What::Done | What::Failed) => self.kept(event.request.client, file, began),
+            (Call::Close(file), What::Done | What::Stale | What::Failed) => {
+                self.kept(event.request.client, file, began)
+            }
             (Call::Sync(file) | Call::Close(file), What::Lost) => {
                 self.unsynced.remove(&(event.request.client, file));
                 match self.crashed {

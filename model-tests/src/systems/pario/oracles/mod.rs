@@ -2,12 +2,14 @@
 
 mod cells;
 mod names;
+mod opened;
 mod places;
 #[cfg(test)]
 mod tests;
 
 pub use cells::{Linearizable, Survival};
 pub use names::Names;
+pub use opened::Opened;
 pub use places::Places;
 
 use super::history::{Event, What};
@@ -22,6 +24,7 @@ pub struct FileOracles {
     bytes: Linearizable,
     names: Names,
     places: Places,
+    opened: Opened,
     progress: Returns<Event>,
     /// How many nodes are servers, the first ones.
     servers: u32,
@@ -32,7 +35,7 @@ impl FileOracles {
     pub fn new(names: u32, directories: u32) -> FileOracles {
         let (bytes, progress) = (Linearizable::default(), Returns::default());
         let (names, places) = (Names::new(names, directories), Places::default());
-        FileOracles { bytes, names, places, progress, servers: 1 }
+        FileOracles { bytes, names, places, opened: Opened::default(), progress, servers: 1 }
     }
 
     /// The same where the first so many nodes are servers, and what of theirs survives a crash.
@@ -47,17 +50,24 @@ impl FileOracles {
         self
     }
 
+    /// The same where a client may lose what it has open without a crash of its own.
+    pub fn losing_open(mut self, loses: bool) -> FileOracles {
+        self.opened.unpromised = loses;
+        self
+    }
+
     fn restarted(&mut self, node: u32, at: Nanos) {
         let serves = node < self.servers;
         self.bytes.restarted(node, serves, at);
         let all_gone = serves && self.bytes.survival == Survival::Nothing;
         self.names.restarted(node, all_gone);
+        self.opened.forgotten |= all_gone;
         self.places.restarted(node, node == 0, all_gone, at);
         self.progress.node_restarted(node);
     }
 
-    fn all(&mut self) -> [&mut dyn Oracle<Event>; 4] {
-        [&mut self.bytes, &mut self.names, &mut self.places, &mut self.progress]
+    fn all(&mut self) -> [&mut dyn Oracle<Event>; 5] {
+        [&mut self.bytes, &mut self.names, &mut self.places, &mut self.opened, &mut self.progress]
     }
 }
 
@@ -92,5 +102,6 @@ impl Oracles for FileOracles {
         self.bytes.hash(&mut to);
         self.names.hash(&mut to);
         self.places.hash(&mut to);
+        self.opened.hash(&mut to);
     }
 }

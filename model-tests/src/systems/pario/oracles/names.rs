@@ -255,7 +255,7 @@ enum Done {
 
 fn done(call: Call, name: u32, what: &What) -> Done {
     match (call, what) {
-        (_, What::Failed) => Done::Unknown,
+        (_, What::Failed | What::Stale) => Done::Unknown,
         (Call::Create(_), What::Opened(_)) => Done::Adds(1, Some(true)),
         (Call::Create(_), What::Exists) => Done::Adds(0, Some(true)),
         (Call::Unlink(_), What::Done) => Done::Adds(-1, Some(false)),

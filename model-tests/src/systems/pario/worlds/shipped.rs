@@ -8,7 +8,7 @@ use super::super::{Files, Service};
 use super::InOrder;
 use crate::explore::{AnyModel, Coverage, Size, SizeError, Violation};
 use crate::fields::Span;
-use crate::harness::{Harness, Meeting, Member, Model, Recorder, Shape, at_rest};
+use crate::harness::{DRIFT, Harness, Meeting, Member, Model, Recorder, Shape, at_rest};
 use crate::history::{ClientId, RequestId};
 use crate::oracle::Conduct;
 use crate::system::{Place, System};
@@ -76,6 +76,7 @@ enum Call {
     Write,
     Read,
     Create,
+    Hold,
     Unlink,
     Make,
     Look,
@@ -90,10 +91,11 @@ enum Call {
 }
 
 impl Call {
-    const ALL: [(char, Call); 14] = [
+    const ALL: [(char, Call); 15] = [
         ('w', Call::Write),
         ('r', Call::Read),
         ('c', Call::Create),
+        ('h', Call::Hold),
         ('u', Call::Unlink),
         ('m', Call::Make),
         ('o', Call::Look),
@@ -133,14 +135,18 @@ pub(super) fn make(
     let call = |letter| {
         let known = Call::ALL.into_iter().find(|(known, _)| *known == letter);
         known.map(|(_, call)| call).ok_or_else(|| {
-            SizeError(format!("calls are w, r, x, a, t, c, u, m, o, n, k, p, l and d, not '{letter}'"))
+            SizeError(format!("calls are w, r, x, a, t, c, h, u, m, o, n, k, p, l and d, not '{letter}'"))
         })
     };
     let calls = text.split(',').map(|client| client.trim().chars().map(call).collect());
     let calls: Vec<Vec<Call>> = calls.collect::<Result<_, _>>()?;
     size.within("calls", calls.len() as u32, 1..=3)?;
-    if way.has_guests() && calls.iter().flatten().any(|call| call.is_transfer()) {
-        let why = "guests make and look (m, o): a file that is open from the start has them give signs of life for ever";
+    let is_open_at_first = |calls: &Vec<Call>| {
+        let first = calls.iter().position(|call| call.is_transfer());
+        first.is_some_and(|first| !calls[..first].contains(&Call::Hold))
+    };
+    if way.has_guests() && calls.iter().any(is_open_at_first) {
+        let why = "guests read and write what they made (h): a file that is open from the start has them give signs of life for ever";
         return Err(SizeError(why.to_string()));
     }
     Ok(Harness::boxed(Calls { name, way, calls }))
@@ -194,8 +200,10 @@ impl Calls {
         Service::start(place, &work, config).expect("nobody else has the channel")
     }
 
-    fn has_transfers(&self) -> bool {
-        self.calls.iter().flatten().any(|call| call.is_transfer())
+    /// Whether a file is there from the start: nobody makes it, and somebody reads or writes it.
+    fn has_file_at_first(&self) -> bool {
+        let any = |is: fn(&Call) -> bool| self.calls.iter().flatten().any(is);
+        any(|call| call.is_transfer()) && !any(|call| *call == Call::Hold)
     }
 }
 
@@ -221,6 +229,11 @@ impl Model for Calls {
             Some(guests) => Meeting::Guests(GuestConfig { most: 2, send_depth: 8, ..guests }),
             None => Meeting::Joined,
         }
+    }
+
+    /// A server that began anew waits a lease for its guests: they must be heard of before.
+    fn drift(&self) -> Option<Nanos> {
+        (self.way == Way::DurableGuests).then_some(DRIFT)
     }
 
     /// Without one client, or without one call.
@@ -268,7 +281,7 @@ impl Model for Calls {
     }
 
     fn warms_up(&self) -> bool {
-        self.has_transfers()
+        self.has_file_at_first()
     }
 
     /// Before the first choice, the first client makes the file and writes it, and the others open it.
@@ -286,7 +299,7 @@ impl Model for Calls {
         let services: Vec<Service<Sim>> = (0..).zip(members).map(start).collect();
         let files: Vec<Opened> = self.calls.iter().map(|_| Opened::default()).collect();
         let state = State { services, files };
-        if self.has_transfers() {
+        if self.has_file_at_first() {
             for (client, opened) in state.files.iter().enumerate() {
                 let (node, member) = (client as u32 + 1, &members[client + 1]);
                 let client = Files::client(&state.services[node as usize], ClientId { node, index: 0 });
@@ -376,6 +389,13 @@ async fn call(
                     Err(why) => Err(why),
                 }
             }
+            Call::Hold => match teller.create(&client, 0).await {
+                Ok(file) => {
+                    client.open = Some(file);
+                    Ok(())
+                }
+                Err(why) => Err(why),
+            },
             Call::OpenOther => match teller.open(&client, 1).await {
                 Ok(file) => teller.close(&client, file).await,
                 Err(why) => Err(why),
