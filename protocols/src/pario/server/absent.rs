@@ -16,10 +16,21 @@ const ABSENT: Rank = Rank::from_index(u32::MAX - 2);
 pub(super) async fn hear_guests<V: Verbs>(shared: Rc<Shared<V>>, mut met: Mailbox<Rank>, lease: Nanos) {
     let end = shared.rt.now() + lease;
     while let Ok(Ok(guest)) = shared.rt.deadline(end, met.recv()).await {
-        super::on(&shared, Event::Met { client: guest });
-        drop(shared.rt.spawn(super::ask_for_opens(Rc::clone(&shared), guest)));
+        ask(&shared, guest);
     }
     super::on(&shared, Event::Heard { client: ABSENT, open: Vec::<(Handle, u32)>::new(), more: false });
+}
+
+/// Asks those that have come already, before what they asked for meanwhile is looked at.
+pub(super) fn ask_those_met<V: Verbs>(shared: &Rc<Shared<V>>, met: &mut Mailbox<Rank>) {
+    while let Some(guest) = met.try_recv() {
+        ask(shared, guest);
+    }
+}
+
+fn ask<V: Verbs>(shared: &Rc<Shared<V>>, guest: Rank) {
+    super::on(shared, Event::Met { client: guest });
+    drop(shared.rt.spawn(super::ask_for_opens(Rc::clone(shared), guest)));
 }
 
 /// Guests that are to be waited for.

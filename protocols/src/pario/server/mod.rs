@@ -174,7 +174,8 @@ pub(super) async fn recover<V: Verbs>(shared: Rc<Shared<V>>) {
     };
     *server.machine.borrow_mut() = Some(new_machine(&shared, Some(directory)));
     asked.into_iter().for_each(|client| drop(shared.rt.spawn(ask_for_opens(Rc::clone(&shared), client))));
-    if let Some((met, lease)) = guests {
+    if let Some((mut met, lease)) = guests {
+        absent::ask_those_met(&shared, &mut met);
         drop(shared.rt.spawn(absent::hear_guests(Rc::clone(&shared), met, lease)));
     }
     // What an earlier life unlinked and did not remove.
