@@ -28,13 +28,14 @@ impl Member {
 
     /// What its runtime and its connections keep although nobody asks for anything, by name. Messages may be unacknowledged: models have
     /// no timer that would tell the sender.
-    pub fn leftovers(&self) -> [(&'static str, u64); 3] {
+    pub fn leftovers(&self) -> [(&'static str, u64); 4] {
         let (audit, rt) = (self.mesh.audit(), self.rt.audit());
         let known = rt.sends + rt.unsignaled + rt.receives;
         [
             ("operations outstanding", audit.outstanding),
             ("operations waiting", audit.waiting),
             ("requests whose end nobody has looked at", rt.slots.abs_diff(known) as u64),
+            ("operations posted to a connection that was known to be broken", rt.in_vain),
         ]
     }
 }

@@ -102,6 +102,7 @@ impl<V: Verbs> Rt<V> {
     /// [queue pair](QpHandle::fingerprint).
     pub fn fingerprint(&self, to: &mut impl Hasher) -> bool {
         (self.is_closed(), self.inner.arming.get(), self.inner.looked.get()).hash(to);
+        self.inner.requests.borrow().ledgers.in_vain().hash(to);
         self.inner.cqs.borrow().fingerprint(to);
         let executor = &self.inner.executor;
         let quiet = self.inner.timers.borrow().alive() == 0 && !executor.has_ready();

@@ -54,6 +54,7 @@ impl Watchers {
 pub(super) struct Ledgers {
     ledgers: Vec<Ledger>,
     free: Vec<u32>,
+    in_vain: u64,
 }
 
 impl Ledgers {
@@ -165,6 +166,16 @@ impl Ledgers {
 
     pub(super) fn unsignaled_tail(&self, queue: QueueId) -> u32 {
         self.ledgers[queue.0 as usize].unsignaled_tail
+    }
+
+    /// A send is posted that is to be carried out.
+    pub(super) fn is_used(&mut self, queue: QueueId) {
+        self.in_vain += u64::from(self.is_broken(queue));
+    }
+
+    /// Sends that were posted where a request had failed before: the outcome of each is unknown for nothing.
+    pub(super) fn in_vain(&self) -> u64 {
+        self.in_vain
     }
 
     pub(super) fn is_broken(&self, queue: QueueId) -> bool {

@@ -132,6 +132,9 @@ pub struct RtAudit {
     pub receives: usize,
     /// Slots that guard memory.
     pub guards: usize,
+    /// Send requests that were ever posted to a queue pair that was known to be in error: they are flushed, and nobody need have lost
+    /// sight of their outcome.
+    pub in_vain: u64,
 }
 
 /// The golden ratio's fraction, as 64 bits: multiples of it differ in all of them.
@@ -445,6 +448,7 @@ impl<V: Verbs> Rt<V> {
             unsignaled,
             receives,
             guards: requests.slots.guards(),
+            in_vain: requests.ledgers.in_vain(),
         }
     }
 

@@ -195,6 +195,7 @@ impl<V: Verbs> QpHandle<V> {
         };
         let accepted = posted.as_ref().map_or_else(|refused| refused.posted, |()| N);
         let mut requests = rt.inner.requests.borrow_mut();
+        requests.ledgers.is_used(*queue);
         for (nth, (op, guard)) in list.into_iter().enumerate().take(accepted) {
             let target = if accepted == N { Target::Future(None) } else { Target::Nobody };
             let posted = Posted { queue: *queue, side: Side::Send, op: done_as(&op), guard, target };
@@ -263,6 +264,10 @@ impl<V: Verbs> QpHandle<V> {
         };
         self.qp().post_send(&[SendWr { wr_id, op, data, flags }]).map_err(|refused| refused.why)?;
         let mut requests = requests.borrow_mut();
+        if !self.is_fenced() {
+            // Behind a fence requests tell by their flush that all before them have ended.
+            requests.ledgers.is_used(self.inner.id);
+        }
         let posted = Posted { queue: self.inner.id, side: Side::Send, op: done_as(&op), guard, target };
         requests.slots.fill(posted);
         requests.ledgers.enter(self.inner.id, Side::Send, wr_id, flags.contains(SendFlags::SIGNALED));
