@@ -130,6 +130,8 @@ worlds! {
         "the same; the link between two is cut for a while";
     "members-restart" Held Standing, Rules { wants: 1, crashes: 1, restarts: 1, ticks: 9, ..Rules::THREE },
         "the same; a member crashes and comes back";
+    "members-newcomer" Held Standing, Rules { wants: 1, crashes: 2, restarts: 1, ticks: 9, ..Rules::THREE },
+        "one crashes, comes back and is let in, and another one crashes";
     "members-restart-cut" Held Standing,
         Rules { wants: 1, crashes: 1, restarts: 1, cuts: 1, ticks: 4, ..Rules::THREE },
         "the same, and a link is cut for a while";
