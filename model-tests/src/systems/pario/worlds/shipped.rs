@@ -389,13 +389,7 @@ async fn call(
                     Err(why) => Err(why),
                 }
             }
-            Call::Hold => match teller.create(&client, 0).await {
-                Ok(file) => {
-                    client.open = Some(file);
-                    Ok(())
-                }
-                Err(why) => Err(why),
-            },
+            Call::Hold => teller.create(&client, 0).await.map(|file| client.open = Some(file)),
             Call::OpenOther => match teller.open(&client, 1).await {
                 Ok(file) => teller.close(&client, file).await,
                 Err(why) => Err(why),
