@@ -43,15 +43,15 @@ impl Members {
     fn of(name: &'static str, size: &Size, usual: Rules, start: Start) -> Result<Members, SizeError> {
         let value = |key, usual, bounds| size.within(key, size.number(key)?.unwrap_or(usual), bounds);
         let rules = Rules {
-            nodes: value("nodes", usual.nodes, 1..=5)?,
-            wants: value("wants", usual.wants, 0..=5)?,
-            crashes: value("crashes", usual.crashes, 0..=3)?,
-            restarts: value("restarts", usual.restarts, 0..=3)?,
-            leaves: value("leaves", usual.leaves, 0..=3)?,
-            cuts: value("cuts", usual.cuts, 0..=3)?,
-            early: value("early", usual.early, 0..=40)?,
+            nodes: value("nodes", usual.nodes, 1..=9)?,
+            wants: value("wants", usual.wants, 0..=9)?,
+            crashes: value("crashes", usual.crashes, 0..=99)?,
+            restarts: value("restarts", usual.restarts, 0..=99)?,
+            leaves: value("leaves", usual.leaves, 0..=99)?,
+            cuts: value("cuts", usual.cuts, 0..=99)?,
+            early: value("early", usual.early, 0..=999)?,
             patience: value("patience", usual.patience, 1..=20)?,
-            ticks: value("ticks", usual.ticks, 0..=40)?,
+            ticks: value("ticks", usual.ticks, 0..=999)?,
             ..usual
         };
         let drifts = 0..rules.nodes;
@@ -147,6 +147,8 @@ worlds! {
         "the same, of four; two links are cut for a while";
     "members-leave" Held Standing, Rules { leaves: 1, cuts: 2, patience: 5, ticks: 5, ..Rules::THREE },
         "the same; a member leaves, and two links are cut for a while";
+    "members-storm" Held Cold, Rules::STORM,
+        "five nodes from a cold start; what is too much to explore, for `weft fuzz`";
     "planted-members-amnesia" Violated Held,
         Rules { crashes: 1, restarts: 1, ticks: 6, ..Rules::wrong(Planted::Amnesia) },
         "a node that restarts votes as the member that it was";

@@ -15,6 +15,8 @@ pub(super) struct Rules {
     pub(super) early: u32,
     pub(super) patience: u32,
     pub(super) ticks: u32,
+    /// Whether all links of a node may be cut at a time.
+    pub(super) isolates: bool,
     pub(super) planted: Option<Planted>,
     /// The only node that crashes, if it is not any.
     pub(super) crashing: Option<u32>,
@@ -36,13 +38,28 @@ impl Rules {
         early: 0,
         patience: 1,
         ticks: 0,
+        isolates: false,
         planted: None,
         crashing: None,
         cutting: None,
         leaving: None,
     };
 
-    /// The same, with a mistake. Faults that it does not need are left out, so that it is found soon.
+    /// Five nodes which all want the right, and everything goes wrong often.
+    pub(super) const STORM: Rules = Rules {
+        nodes: 5,
+        wants: 5,
+        crashes: 12,
+        restarts: 12,
+        leaves: 1,
+        cuts: 12,
+        early: 20,
+        ticks: 80,
+        isolates: true,
+        ..Rules::THREE
+    };
+
+    /// Three nodes, with a mistake. Faults that it does not need are left out, so that it is found soon.
     pub(super) const fn wrong(mistake: Planted) -> Rules {
         let (crashing, cutting, leaving) = match mistake {
             Planted::Amnesia => (Some(1), None, None),

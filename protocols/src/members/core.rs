@@ -3,6 +3,7 @@
 //! This file has what it knows, its views and its leases; `agree` has how the next view is decided, `detect` who is suspected,
 //! `incarnations` who is no more, `lineages` where members act.
 
+use super::bound::Asked;
 use super::config::MembersConfig;
 use super::events::{Action, Event};
 use super::lease::Lease;
@@ -42,6 +43,10 @@ pub struct Core {
     /// Its voice in a cold start, and in deciding what follows on its view.
     pub(super) cold: Acceptor,
     pub(super) acceptor: Acceptor,
+    /// A view of another lineage than that of the list that it accepted in a cold start.
+    pub(super) asked: Option<Asked>,
+    /// How many questions it has asked.
+    pub(super) questions: u64,
     pub(super) proposal: Option<Proposal>,
     /// When it proposes, if nobody else has by then.
     pub(super) turn: Option<Nanos>,
@@ -79,6 +84,8 @@ impl Core {
             view: View::default(),
             cold: Acceptor::default(),
             acceptor: Acceptor::default(),
+            asked: None,
+            questions: 0,
             proposal: None,
             turn: None,
             joiners: BTreeMap::new(),
@@ -241,6 +248,12 @@ impl Core {
                 self.leaving.insert(from);
             }
             Message::GivenUp { .. } => {}
+            Message::Ask { view, id } => self.on_ask(from, view, id, out),
+            Message::Acts { view, id } => {
+                if let Some(view) = self.on_acts(from, view, id).filter(|view| !self.is_lost(view)) {
+                    self.install(now, view, out);
+                }
+            }
         }
     }
 
@@ -258,12 +271,13 @@ impl Core {
     pub(super) fn learn(&mut self, now: Nanos, view: View, out: &mut Vec<Action>) {
         let is_ours = match self.phase {
             Phase::Cold => {
-                let accepted = self.cold.accepted().map(|(_, list)| list.id.lineage);
-                let is_free = !self.is_bound() || accepted == Some(view.id.lineage);
-                let is_mine = view.contains(self.me) && is_free;
+                let is_mine = view.contains(self.me);
                 if is_mine && !self.may_act(&view) {
                     // It would give it up as soon as it began it.
                     self.note_given_up(self.me, view.id);
+                }
+                if is_mine && !self.is_lost(&view) && self.is_bound_elsewhere(&view) {
+                    return self.ask(view, out);
                 }
                 is_mine && !self.is_lost(&view)
             }
@@ -299,6 +313,8 @@ impl Core {
         }
         let comes_in = std::mem::replace(&mut self.phase, Phase::In) == Phase::Cold;
         (self.acceptor, self.proposal, self.turn) = (Acceptor::default(), None, None);
+        self.cold.withdraw();
+        self.asked = None;
         let view = self.view.clone();
         for member in view.gone(&left) {
             self.bury(member);
@@ -315,15 +331,15 @@ impl Core {
         }
         self.joiners.retain(|_, joiner| !view.contains(*joiner));
         self.leaving.retain(|member| view.contains(*member));
-        // Who had no view once may have been in one since that this member has not seen, and have been left out. So it is asked anew.
+        // Who had no view once may have been in one since that this member has not seen, and have been left out; and of two incarnations of
+        // a node, the one that still speaks is the later one. So these are asked anew, and are no joiners until they answer.
         let is_stale = missed || (comes_in && view.id.number > 1);
-        // Of two incarnations of a node, the one that still speaks is the later one.
-        let is_asked = |joiner: &&Member| is_stale || view.of(joiner.rank).is_some();
-        for joiner in self.joiners.values().filter(is_asked) {
-            self.send(*joiner, Message::Ping { view: view.id }, out);
-        }
-        if is_stale {
-            self.joiners.clear();
+        let (asked, kept): (BTreeMap<_, _>, BTreeMap<_, _>) = std::mem::take(&mut self.joiners)
+            .into_iter()
+            .partition(|(rank, _)| is_stale || view.of(*rank).is_some());
+        self.joiners = kept;
+        for joiner in asked.into_values() {
+            self.send(joiner, Message::Ping { view: view.id }, out);
         }
         self.lease.view_ended();
     }

@@ -13,7 +13,10 @@ impl Core {
         let id = match message {
             Message::Prepare { after: view, .. } | Message::Decided { view } => view.id,
             // An answer, too: who was told once where a member acts may have forgotten it, since it acted elsewhere itself then.
-            Message::Renew { view, .. } | Message::Ping { view } | Message::Pong { view } => *view,
+            Message::Renew { view, .. }
+            | Message::Ping { view }
+            | Message::Pong { view }
+            | Message::Acts { view, .. } => *view,
             Message::Join => {
                 // It acts nowhere now, and will speak of where it acts next.
                 self.acts_in.remove(&from);
@@ -61,8 +64,8 @@ impl Core {
         self.given_up.get(&(member, view.lineage)).is_some_and(|last| view.number <= *last)
     }
 
-    /// Whether it has no view, and has accepted one in a cold start that may yet be decided: until it is known that this one
-    /// comes to nothing, it comes into no other (docs/members.md, "Cold start").
+    /// Whether it has no view, and has accepted one in a cold start that may yet be decided, as far as is known: until it is known that this one
+    /// comes to nothing, it proposes no other (docs/members.md, "Cold start").
     pub fn is_bound(&self) -> bool {
         self.phase == Phase::Cold && self.cold.accepted().is_some_and(|(_, list)| !self.is_lost(list))
     }
@@ -75,11 +78,16 @@ impl Core {
 
     /// Whether a view can still decide anything, as far as is known.
     pub(super) fn may_act(&self, view: &View) -> bool {
+        self.acting(view).count() >= view.quorum()
+    }
+
+    /// Those of a view's members who may act in it, as far as is known.
+    pub(super) fn acting(&self, view: &View) -> impl Iterator<Item = Member> {
         let elsewhere =
             |member: &Member| self.acts_in.get(member).is_some_and(|lineage| *lineage != view.id.lineage);
-        let acts = |member: &&Member| {
-            !self.is_dead(**member) && !elsewhere(member) && !self.has_given_up(**member, view.id)
+        let acts = move |member: &Member| {
+            !self.is_dead(*member) && !elsewhere(member) && !self.has_given_up(*member, view.id)
         };
-        view.members.iter().filter(acts).count() >= view.quorum()
+        view.members.iter().copied().filter(acts)
     }
 }

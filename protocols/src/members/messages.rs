@@ -4,7 +4,7 @@ use super::view::{Ballot, Member, View, ViewId};
 use crate::transport::{Grounds, Rank};
 
 /// The version of everything in this file.
-const VERSION: u8 = 2;
+const VERSION: u8 = 3;
 
 /// What one incarnation says to another.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -89,6 +89,20 @@ pub enum Message {
     GivenUp {
         /// The view.
         view: ViewId,
+    },
+    /// I was told of this view and accepted another list before. Do you act in it?
+    Ask {
+        /// The view.
+        view: ViewId,
+        /// The question's number.
+        id: u64,
+    },
+    /// I do.
+    Acts {
+        /// The view.
+        view: ViewId,
+        /// The question's number.
+        id: u64,
     },
 }
 
@@ -243,7 +257,10 @@ impl Envelope {
             Message::Accept { after, ballot, next } => out.id(*after).ballot(*ballot).view(next),
             Message::Accepted { after, ballot } => out.id(*after).ballot(*ballot),
             Message::Decided { view } => out.view(view),
-            Message::Renew { view, id } | Message::Renewed { view, id } => out.id(*view).u64(*id),
+            Message::Renew { view, id }
+            | Message::Renewed { view, id }
+            | Message::Ask { view, id }
+            | Message::Acts { view, id } => out.id(*view).u64(*id),
             Message::Complaint { about } | Message::Vouch { about } => out.member(*about),
         };
         out.0
@@ -283,6 +300,8 @@ impl Envelope {
             12 => Message::Complaint { about: read.member()? },
             13 => Message::Vouch { about: read.member()? },
             14 => Message::GivenUp { view: read.id()? },
+            15 => Message::Ask { view: read.id()?, id: read.u64()? },
+            16 => Message::Acts { view: read.id()?, id: read.u64()? },
             _ => return None,
         };
         (from != 0 && read.0.is_empty()).then_some(Envelope { from, to, message })
@@ -306,6 +325,8 @@ impl Message {
             Message::Complaint { .. } => 12,
             Message::Vouch { .. } => 13,
             Message::GivenUp { .. } => 14,
+            Message::Ask { .. } => 15,
+            Message::Acts { .. } => 16,
         }
     }
 }
@@ -362,6 +383,8 @@ mod tests {
             member().prop_map(|about| Message::Complaint { about }),
             member().prop_map(|about| Message::Vouch { about }),
             id().prop_map(|view| Message::GivenUp { view }),
+            (id(), any::<u64>()).prop_map(|(view, id)| Message::Ask { view, id }),
+            (id(), any::<u64>()).prop_map(|(view, id)| Message::Acts { view, id }),
         ]
     }
 
@@ -376,7 +399,7 @@ mod tests {
         }
 
         #[test]
-        fn any_bytes_are_answered(mut bytes in proptest::collection::vec(any::<u8>(), 0..80), kind in 0u8..15) {
+        fn any_bytes_are_answered(mut bytes in proptest::collection::vec(any::<u8>(), 0..80), kind in 0u8..17) {
             if let [version, k, a, b, ..] = &mut bytes[..] {
                 (*version, *k, *a, *b) = (VERSION, kind, 0, 0);
             }

@@ -24,6 +24,7 @@
 
 mod agree;
 mod backlog;
+mod bound;
 mod config;
 mod core;
 mod detect;

@@ -30,6 +30,13 @@ impl Acceptor {
         accepts
     }
 
+    /// What was promised and not accepted is void.
+    pub(super) fn withdraw(&mut self) {
+        if self.promised > Ballot::default() {
+            self.promised.round += 1;
+        }
+    }
+
     /// The latest proposal that it knows.
     pub(super) fn promised(&self) -> Ballot {
         self.promised

@@ -38,7 +38,8 @@ impl World {
         let acts = |member: &Member, lineage: Ballot| {
             let node = up.iter().find(|node| node.me() == *member);
             let in_it = |node: &Node| node.core.view().map(|view| view.id.lineage == lineage);
-            node.is_some_and(|node| in_it(node).unwrap_or(!node.core.is_bound()))
+            let comes_in = |node: &Node| node.core.bound_to().is_none_or(|to| to == lineage);
+            node.is_some_and(|node| in_it(node).unwrap_or_else(|| comes_in(node)))
         };
         let goes_on = |view: &&View| {
             let acting = view.members.iter().filter(|member| acts(member, view.id.lineage)).count();
@@ -81,7 +82,6 @@ impl World {
         for node in &up {
             let me = node.me();
             match node.core.view() {
-                None if node.core.is_bound() => {}
                 None => return broken(format!("{me} has no view, though a majority lives and can talk")),
                 Some(view) if !view.members.iter().all(|member| members.contains(member)) && end.waits() => {
                     return broken(format!("{me} waits in {}, of which not all live", list(view)));

@@ -1,7 +1,7 @@
 //! What can happen in a world, and what then happens.
 
 use super::super::node::{Letter, Node};
-use super::World;
+use super::{Sent, World};
 use crate::explore::TraceEvent;
 use std::collections::VecDeque;
 use weft_protocols::transport::Rank;
@@ -25,6 +25,8 @@ pub(super) enum Happening {
     Leave(u32),
     /// What two nodes send each other waits.
     Cut(u32, u32),
+    /// The same with a node and all others.
+    Isolate(u32),
     Heal(u32, u32),
 }
 
@@ -41,6 +43,7 @@ impl Happening {
             Happening::Cut(one, other) => (8, one << 8 | other),
             Happening::Heal(one, other) => (9, one << 8 | other),
             Happening::Leave(node) => (10, node),
+            Happening::Isolate(node) => (11, node),
         };
         kind << 56 | u64::from(which) << 32
     }
@@ -62,6 +65,8 @@ impl World {
             let others =
                 (node + 1..self.rules.nodes).filter(is_its).filter(|other| !self.is_cut(node, *other));
             all.extend(others.filter(|_| self.cuts > 0).map(|other| Happening::Cut(node, other)));
+            let is_joined = self.rules.isolates && self.cuts > 0 && !self.linked(node).is_empty();
+            all.extend(is_joined.then_some(Happening::Isolate(node)));
             if self.crashes > 0 && self.rules.crashing.is_none_or(|crashing| crashing == node) {
                 all.push(Happening::Crash(node));
                 let is_sending = self.ways.iter().any(|(&(from, _), way)| from == node && !way.is_empty());
@@ -92,6 +97,17 @@ impl World {
 
     fn is_cut(&self, one: u32, other: u32) -> bool {
         self.cut.contains(&(one.min(other), one.max(other)))
+    }
+
+    /// The nodes to which something comes through.
+    fn linked(&self, node: u32) -> Vec<u32> {
+        (0..self.rules.nodes).filter(|other| *other != node && !self.is_cut(node, *other)).collect()
+    }
+
+    fn cut(&mut self, one: u32, other: u32) {
+        self.cut.insert((one, other));
+        self.lose_of_the_dead(one, other);
+        self.lose_of_the_dead(other, one);
     }
 
     /// Whose messages have come to a node.
@@ -134,9 +150,15 @@ impl World {
             }
             Happening::Cut(one, other) => {
                 self.cuts -= 1;
-                self.cut.insert((one, other));
+                self.cut(one, other);
                 let text = "nothing comes through between them".into();
                 self.tell(|| TraceEvent::Fault { nodes: vec![one, other], text });
+            }
+            Happening::Isolate(node) => {
+                self.cuts -= 1;
+                self.linked(node).into_iter().for_each(|other| self.cut(node.min(other), node.max(other)));
+                let text = "nothing comes through to the others".into();
+                self.tell(|| TraceEvent::Fault { nodes: vec![node], text });
             }
             Happening::Heal(one, other) => {
                 self.cut.remove(&(one, other));
@@ -161,7 +183,8 @@ impl World {
     }
 
     fn arrive(&mut self, from: u32, to: u32) {
-        let Some((packet, letter)) = self.ways.get_mut(&(from, to)).and_then(VecDeque::pop_front) else {
+        let Some(Sent { packet, letter, .. }) = self.ways.get_mut(&(from, to)).and_then(VecDeque::pop_front)
+        else {
             return;
         };
         self.tell(|| TraceEvent::Arrive { packet, text: String::new() });
@@ -221,14 +244,26 @@ impl World {
         self.tell(|| TraceEvent::Note { node: 0, text });
     }
 
+    /// What a boot sent that is no more, nobody sends again.
+    fn lose_of_the_dead(&mut self, from: u32, to: u32) {
+        let lives = self.nodes[from as usize].is_some().then_some(self.boots[from as usize]);
+        let Some(way) = self.ways.get_mut(&(from, to)) else { return };
+        let (kept, lost): (VecDeque<_>, VecDeque<_>) =
+            std::mem::take(way).into_iter().partition(|sent| Some(sent.boot) == lives);
+        *way = kept;
+        for Sent { packet, .. } in lost {
+            self.tell(|| TraceEvent::Lost { packet });
+        }
+    }
+
     fn crash(&mut self, node: u32, all: bool) {
         self.crashes -= 1;
         self.nodes[node as usize] = None;
-        let lost = |&(from, to): &(u32, u32)| to == node || (all && from == node);
+        let lost = |&(from, to): &(u32, u32)| to == node || (from == node && (all || self.is_cut(from, to)));
         let lost: Vec<(u32, u32)> = self.ways.keys().copied().filter(lost).collect();
         self.tell(|| TraceEvent::Fault { nodes: vec![node], text: "crashes".into() });
         for way in lost {
-            for (packet, _) in self.ways.remove(&way).into_iter().flatten() {
+            for Sent { packet, .. } in self.ways.remove(&way).into_iter().flatten() {
                 self.tell(|| TraceEvent::Lost { packet });
             }
         }

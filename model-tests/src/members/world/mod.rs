@@ -2,8 +2,8 @@
 //!
 //! Nodes take their turns in any order. One that has its turn takes all that has come, which keeps its order by sender. Time
 //! goes on once they have come and every deadline is kept; or early, while some are under way and some sleep, as often as
-//! the size says. While a link is cut, what two nodes send each other waits. A node that crashes loses what was on its way
-//! to it, and what it had sent may be lost, too. All clocks go on together but one, which is a tick ahead of the others or
+//! the size says. While a link is cut, what two nodes send each other waits: they send it again and again. So what a node sent
+//! that crashes is lost where a link is cut. It loses what was on its way to it, too, and may lose all that it had sent. All clocks go on together but one, which is a tick ahead of the others or
 //! not.
 
 mod end;
@@ -36,6 +36,16 @@ pub(super) enum Start {
     Held,
 }
 
+/// What is on its way.
+#[derive(Clone, Debug)]
+struct Sent {
+    /// Its number in a diagram.
+    packet: u64,
+    /// Which boot of its node sent it.
+    boot: u64,
+    letter: Letter,
+}
+
 /// The state of a world.
 #[derive(Clone, Debug)]
 pub(super) struct World {
@@ -49,7 +59,7 @@ pub(super) struct World {
     boots: Vec<u64>,
     /// Which incarnation of the other a node has met.
     met: BTreeMap<(u32, u32), u64>,
-    ways: BTreeMap<(u32, u32), VecDeque<(u64, Letter)>>,
+    ways: BTreeMap<(u32, u32), VecDeque<Sent>>,
     /// Of a view, for a member that the sender has not met yet: its node's session is an earlier boot's still, and ends.
     kept: BTreeMap<(u32, u32), Vec<(Member, Letter)>>,
     crashes: u32,
@@ -179,10 +189,10 @@ impl World {
         let met = self.met.get(&(from, to)).copied();
         let arrives = up.is_some() && (met.is_none() || met == up);
         self.sent += 1;
-        let packet = self.sent;
+        let (packet, boot) = (self.sent, self.boots[from as usize]);
         self.tell(|| TraceEvent::Send { packet, from, to, text: words(&letter) });
         match arrives {
-            true => self.ways.entry((from, to)).or_default().push_back((packet, letter)),
+            true => self.ways.entry((from, to)).or_default().push_back(Sent { packet, boot, letter }),
             false => self.tell(|| TraceEvent::Lost { packet }),
         }
     }
@@ -221,6 +231,25 @@ impl World {
         if let [one, other, ..] = has[..] {
             self.violated("one at a time", format!("n{one} and n{other} both have the right"));
         }
+        self.judge_lineages();
+    }
+
+    /// Those who are in a view and are enough to decide what follows on it are so in one lineage at a time.
+    fn judge_lineages(&mut self) {
+        let mut acting: Option<&View> = None;
+        let all = || self.nodes.iter().flatten().filter_map(|node| node.core.view());
+        for view in all() {
+            if acting.is_some_and(|other| other.id.lineage == view.id.lineage) {
+                continue;
+            }
+            if 2 * all().filter(|other| other.id == view.id).count() <= view.members.len() {
+                continue;
+            }
+            if let Some(other) = acting.replace(view) {
+                let text = format!("{} and {} have each enough who act in it", list(other), list(view));
+                return self.violated("one lineage", text);
+            }
+        }
     }
 }
 
@@ -234,7 +263,7 @@ impl Hash for World {
         self.leaves.hash(to);
         for (way, letters) in self.ways.iter().filter(|(_, letters)| !letters.is_empty()) {
             (way, letters.len()).hash(to);
-            letters.iter().for_each(|(_, letter)| letter.hash(to));
+            letters.iter().for_each(|Sent { boot, letter, .. }| (boot, letter).hash(to));
         }
         self.violation.is_some().hash(to);
     }

@@ -54,6 +54,8 @@ pub(super) fn words(letter: &Letter) -> String {
             Message::Complaint { about } => format!("n{} is silent", about.rank.index()),
             Message::Vouch { about } => format!("n{} is there", about.rank.index()),
             Message::GivenUp { view } => format!("view {} is given up", view.number),
+            Message::Ask { view, .. } => format!("do you act in view {}?", view.number),
+            Message::Acts { view, .. } => format!("I act in view {}", view.number),
         },
         Letter::Report(view, _, claim) => format!("in view {}: {claim:?}", view.number),
         Letter::Grant(view) => format!("in view {}: granted", view.number),

@@ -240,3 +240,10 @@ fn what_a_node_keeps_that_was_left_out_is_no_leak() {
 fn a_lock_of_a_node_that_is_left_out_waits_until_it_hears_so() {
     assert_kept(include_str!("used_up_when_left_out.toml"), 1220);
 }
+
+/// `weft fuzz swarm-16-srsl-members` found it (seed 11338): a newcomer had accepted a list in a cold start, was let into the view of another one, and waited for
+/// ever to hear what became of its own.
+#[test]
+fn who_accepted_a_list_comes_into_a_view_that_acts_without_it() {
+    assert_kept(include_str!("bound_for_ever.toml"), 11_338);
+}
