@@ -106,15 +106,6 @@ impl Core {
         if self.phase == Phase::In { &mut self.acceptor } else { &mut self.cold }
     }
 
-    /// Whether it accepts a list. What others said before about where they act is no answer to it.
-    fn accept(&mut self, ballot: Ballot, next: View) -> bool {
-        let accepts = self.voice_mut().accept(ballot, next);
-        if accepts {
-            self.asked = None;
-        }
-        accepts
-    }
-
     /// What it has accepted, if that can still come to anything here. (In a view nobody votes twice, so it always can.) A list that this member
     /// has begun and given up does not: many of its members may live, and none of them begins it again.
     fn acceptance(&self) -> Option<(Ballot, View)> {
@@ -188,7 +179,7 @@ impl Core {
             self.send(elector, Message::Accept { after, ballot, next: next.clone() }, out);
             self.probe(now, elector);
         }
-        if self.accept(ballot, next) {
+        if self.voice_mut().accept(ballot, next) {
             self.on_accepted(now, self.me, after, ballot, out);
         }
     }
@@ -206,7 +197,7 @@ impl Core {
         if self.is_older(after) || (after == ViewId::default() && self.phase == Phase::In) {
             return self.update(from, out);
         }
-        if self.is_next(after) && self.accept(ballot, next) {
+        if self.is_next(after) && self.voice_mut().accept(ballot, next) {
             self.send(from, Message::Accepted { after, ballot }, out);
         } else {
             self.pong(from, out);

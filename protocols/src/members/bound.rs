@@ -14,8 +14,11 @@ use std::collections::BTreeSet;
 #[derive(Clone, Debug, Hash)]
 pub(super) struct Asked {
     view: View,
-    id: u64,
+    /// The proposal by which it had accepted a list when it asked.
+    accepted: Ballot,
     acting: BTreeSet<Member>,
+    /// They ask the same.
+    asking: BTreeSet<Member>,
 }
 
 impl Core {
@@ -32,35 +35,57 @@ impl Core {
 
     /// Asks the others of a view whether they act in it. Of whom it has no answer yet it asks again whenever it is told of the view.
     pub(super) fn ask(&mut self, view: View, out: &mut Vec<Action>) {
-        if self.acting(&view).filter(|member| *member != self.me).count() < view.quorum() {
-            // Too few can ever say so: it has no part in that view, and those who wait for it are told (`say_if_given_up`).
-            return self.note_given_up(self.me, view.id);
+        let Some((accepted, _)) = self.cold.accepted() else { return };
+        let accepted = *accepted;
+        if self.asked.as_ref().is_none_or(|asked| asked.view != view || asked.accepted != accepted) {
+            self.asked = Some(Asked { view, accepted, acting: BTreeSet::new(), asking: BTreeSet::new() });
         }
-        if self.asked.as_ref().is_none_or(|asked| asked.view != view) {
-            self.questions += 1;
-            self.asked = Some(Asked { view, id: self.questions, acting: BTreeSet::new() });
+        if self.gives_up_asking() {
+            return;
         }
-        let Some(Asked { view, id, acting }) = &self.asked else { return };
+        let Some(Asked { view, acting, .. }) = &self.asked else { return };
         let open = view.members.iter().filter(|member| **member != self.me && !acting.contains(member));
         for member in open {
-            self.send(*member, Message::Ask { view: view.id, id: *id }, out);
+            self.send(*member, Message::Ask { view: view.id, accepted }, out);
         }
     }
 
-    /// A member was told of a view.
-    pub(super) fn on_ask(&self, from: Member, view: ViewId, id: u64, out: &mut Vec<Action>) {
+    /// A member was told of a view. If this one asks the same, each must hear that of the other.
+    pub(super) fn on_ask(&mut self, from: Member, view: ViewId, accepted: Ballot, out: &mut Vec<Action>) {
         if self.phase == Phase::In && self.view.id == view {
-            self.send(from, Message::Acts { view, id }, out);
+            return self.send(from, Message::Acts { view, accepted }, out);
         } else if self.is_older(view) {
-            self.update(from, out);
-        } else {
-            self.pong(from, out);
+            return self.update(from, out);
         }
+        if let Some(asked) = self.asked.as_mut().filter(|asked| asked.view.id == view) {
+            let (is_news, accepted) = (asked.asking.insert(from), asked.accepted);
+            if !self.gives_up_asking() && is_news {
+                return self.send(from, Message::Ask { view, accepted }, out);
+            }
+        }
+        self.pong(from, out);
+        self.say_if_given_up(from, view, out);
+    }
+
+    /// Too few can ever say that they act in the view: this member has no part in it, and those who wait for it are told (`say_if_given_up`). Of
+    /// those who ask themselves none is the first that comes in.
+    fn gives_up_asking(&mut self) -> bool {
+        let Some(Asked { view, asking, .. }) = &self.asked else { return false };
+        let others = self.acting(view).filter(|member| *member != self.me && !asking.contains(member));
+        let (id, is_lost) = (view.id, others.count() < view.quorum());
+        if is_lost {
+            self.asked = None;
+            self.note_given_up(self.me, id);
+        }
+        is_lost
     }
 
     /// A member acts in a view: the view, once so many do that it needs no voice of this one.
-    pub(super) fn on_acts(&mut self, from: Member, view: ViewId, id: u64) -> Option<View> {
-        let asked = self.asked.as_mut().filter(|asked| asked.id == id && asked.view.id == view)?;
+    pub(super) fn on_acts(&mut self, from: Member, view: ViewId, accepted: Ballot) -> Option<View> {
+        // What was said before it accepted another list is no answer any more.
+        self.cold.accepted().filter(|(last, _)| *last == accepted)?;
+        let asked =
+            self.asked.as_mut().filter(|asked| asked.accepted == accepted && asked.view.id == view)?;
         if asked.view.contains(from) {
             asked.acting.insert(from);
         }
@@ -158,6 +183,35 @@ mod tests {
         assert_eq!(net.members(3), [(1, 1), (2, 2), (3, 3)]);
     }
 
+    /// Found by `weft fuzz members-storm` with four nodes: each of two waited for the other.
+    #[test]
+    fn two_that_each_accepted_a_list_give_up_a_view_that_cannot_act_without_them() {
+        let four = MembersConfig { nodes: 4, ..CONFIG };
+        let mut net = Net::empty(four);
+        (1..=4).for_each(|n| net.boot(four, n));
+        net.settle();
+        net.mail.clear();
+        let all: Vec<Member> = (1..=4).map(|n| Member { rank: rank(n), incarnation: n.into() }).collect();
+        let list = |by: u64| {
+            let lineage = Ballot { round: by as u32, by };
+            View { id: ViewId { lineage, number: 1 }, members: all.clone(), left: Vec::new() }
+        };
+        for n in [3, 4] {
+            let (ballot, next) = (Ballot { round: n + 90, by: n.into() }, list(n.into()));
+            let message = Message::Accept { after: ViewId::default(), ballot, next };
+            net.tell(n, Event::Message(rank(1), Envelope { from: 1, to: n.into(), message }));
+        }
+        net.mail.clear();
+        for n in 1..=4 {
+            let (from, message) = (if n == 1 { 2 } else { 1 }, Message::Decided { view: list(1) });
+            net.tell(n, Event::Message(rank(from), Envelope { from: from.into(), to: n.into(), message }));
+        }
+        net.tell(1, Event::Hold(true));
+        net.pass(500);
+        let all: Vec<(u32, u64)> = (1..=4).map(|n| (n, n.into())).collect();
+        assert_eq!([1, 2, 3, 4].map(|n| net.members(n)), [&all; 4].map(Vec::clone));
+    }
+
     /// What would wait for it otherwise, for ever.
     #[test]
     fn who_accepted_a_list_gives_up_a_view_that_cannot_act_without_it() {
@@ -180,14 +234,14 @@ mod tests {
         net.tell(1, Event::Hold(true));
         net.pass(60);
         assert_eq!(net.members(3), [], "one says that it acts, of the two that it takes");
-        let (ballot, id) = (Ballot { round: 99, by: 2 }, net.core(3).questions);
+        let (before, ballot) = (net.core(3).cold.accepted().unwrap().0, Ballot { round: 99, by: 2 });
         let view = net.core(1).view().unwrap().clone();
         let tell = |net: &mut Net, message| {
             net.tell(3, Event::Message(rank(2), Envelope { from: 2, to: 3, message }));
         };
         let next = View { id: ViewId { lineage: ballot, number: 1 }, ..view.clone() };
         tell(&mut net, Message::Accept { after: ViewId::default(), ballot, next });
-        tell(&mut net, Message::Acts { view: view.id, id });
+        tell(&mut net, Message::Acts { view: view.id, accepted: before });
         assert_eq!(net.members(3), []);
     }
 }

@@ -45,8 +45,6 @@ pub struct Core {
     pub(super) acceptor: Acceptor,
     /// A view of another lineage than that of the list that it accepted in a cold start.
     pub(super) asked: Option<Asked>,
-    /// How many questions it has asked.
-    pub(super) questions: u64,
     pub(super) proposal: Option<Proposal>,
     /// When it proposes, if nobody else has by then.
     pub(super) turn: Option<Nanos>,
@@ -85,7 +83,6 @@ impl Core {
             cold: Acceptor::default(),
             acceptor: Acceptor::default(),
             asked: None,
-            questions: 0,
             proposal: None,
             turn: None,
             joiners: BTreeMap::new(),
@@ -248,9 +245,9 @@ impl Core {
                 self.leaving.insert(from);
             }
             Message::GivenUp { .. } => {}
-            Message::Ask { view, id } => self.on_ask(from, view, id, out),
-            Message::Acts { view, id } => {
-                if let Some(view) = self.on_acts(from, view, id).filter(|view| !self.is_lost(view)) {
+            Message::Ask { view, accepted } => self.on_ask(from, view, accepted, out),
+            Message::Acts { view, accepted } => {
+                if let Some(view) = self.on_acts(from, view, accepted).filter(|view| !self.is_lost(view)) {
                     self.install(now, view, out);
                 }
             }

@@ -94,15 +94,15 @@ pub enum Message {
     Ask {
         /// The view.
         view: ViewId,
-        /// The question's number.
-        id: u64,
+        /// The proposal by which the other list was accepted: an answer comes after that.
+        accepted: Ballot,
     },
     /// I do.
     Acts {
         /// The view.
         view: ViewId,
-        /// The question's number.
-        id: u64,
+        /// The proposal by which the other list was accepted: an answer comes after that.
+        accepted: Ballot,
     },
 }
 
@@ -257,10 +257,10 @@ impl Envelope {
             Message::Accept { after, ballot, next } => out.id(*after).ballot(*ballot).view(next),
             Message::Accepted { after, ballot } => out.id(*after).ballot(*ballot),
             Message::Decided { view } => out.view(view),
-            Message::Renew { view, id }
-            | Message::Renewed { view, id }
-            | Message::Ask { view, id }
-            | Message::Acts { view, id } => out.id(*view).u64(*id),
+            Message::Renew { view, id } | Message::Renewed { view, id } => out.id(*view).u64(*id),
+            Message::Ask { view, accepted } | Message::Acts { view, accepted } => {
+                out.id(*view).ballot(*accepted)
+            }
             Message::Complaint { about } | Message::Vouch { about } => out.member(*about),
         };
         out.0
@@ -300,8 +300,8 @@ impl Envelope {
             12 => Message::Complaint { about: read.member()? },
             13 => Message::Vouch { about: read.member()? },
             14 => Message::GivenUp { view: read.id()? },
-            15 => Message::Ask { view: read.id()?, id: read.u64()? },
-            16 => Message::Acts { view: read.id()?, id: read.u64()? },
+            15 => Message::Ask { view: read.id()?, accepted: read.ballot()? },
+            16 => Message::Acts { view: read.id()?, accepted: read.ballot()? },
             _ => return None,
         };
         (from != 0 && read.0.is_empty()).then_some(Envelope { from, to, message })
@@ -383,8 +383,8 @@ mod tests {
             member().prop_map(|about| Message::Complaint { about }),
             member().prop_map(|about| Message::Vouch { about }),
             id().prop_map(|view| Message::GivenUp { view }),
-            (id(), any::<u64>()).prop_map(|(view, id)| Message::Ask { view, id }),
-            (id(), any::<u64>()).prop_map(|(view, id)| Message::Acts { view, id }),
+            (id(), ballot()).prop_map(|(view, accepted)| Message::Ask { view, accepted }),
+            (id(), ballot()).prop_map(|(view, accepted)| Message::Acts { view, accepted }),
         ]
     }
 

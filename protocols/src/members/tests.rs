@@ -16,7 +16,7 @@ pub(super) struct Net {
     pub(super) now: Nanos,
     nodes: Vec<Option<Core>>,
     boots: u64,
-    mail: VecDeque<(Rank, Rank, Envelope)>,
+    pub(super) mail: VecDeque<(Rank, Rank, Envelope)>,
     /// Nodes that hear nothing and say nothing.
     away: Vec<u32>,
     held: Vec<(Rank, Rank, Envelope)>,

@@ -45,6 +45,10 @@ impl World {
             let acting = view.members.iter().filter(|member| acts(member, view.id.lineage)).count();
             2 * acting > view.members.len()
         };
+        if 2 * up.len() <= self.nodes.len() {
+            // A view never has fewer than a majority of the nodes: what one waits for stays in it.
+            return false;
+        }
         match latest.is_empty() {
             true => up.len() >= self.cold_quorum() && !up.iter().any(|node| node.core.is_bound()),
             false => latest.values().all(goes_on),

@@ -263,7 +263,9 @@ impl Hash for World {
         self.leaves.hash(to);
         for (way, letters) in self.ways.iter().filter(|(_, letters)| !letters.is_empty()) {
             (way, letters.len()).hash(to);
-            letters.iter().for_each(|Sent { boot, letter, .. }| (boot, letter).hash(to));
+            // Which boot sent it matters to a link that is cut later on.
+            let may_be_cut = self.cuts > 0;
+            letters.iter().for_each(|sent| (may_be_cut.then_some(sent.boot), &sent.letter).hash(to));
         }
         self.violation.is_some().hash(to);
     }
