@@ -27,7 +27,10 @@ impl Core {
     /// have: then it stays as it is.
     fn wanted(&self) -> Vec<Member> {
         let mut wanted = self.candidates();
-        wanted.retain(|member| !self.leaving.contains(member));
+        // One that has given this view up takes no part in what follows on it. Its next incarnation comes in as any other's.
+        let stays =
+            |member: &Member| !self.leaving.contains(member) && !self.has_given_up(*member, self.view.id);
+        wanted.retain(stays);
         if self.phase == Phase::In {
             // Not beside another incarnation of its node, of which it is not known which is the later one. (Who was left out is no
             // joiner: see `install`.)

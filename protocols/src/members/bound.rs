@@ -188,9 +188,10 @@ mod tests {
     fn two_that_each_accepted_a_list_give_up_a_view_that_cannot_act_without_them() {
         let four = MembersConfig { nodes: 4, ..CONFIG };
         let mut net = Net::empty(four);
+        net.lost = |_, _, message| !matches!(message, Message::Join);
         (1..=4).for_each(|n| net.boot(four, n));
         net.settle();
-        net.mail.clear();
+        net.lost = |_, _, _| false;
         let all: Vec<Member> = (1..=4).map(|n| Member { rank: rank(n), incarnation: n.into() }).collect();
         let list = |by: u64| {
             let lineage = Ballot { round: by as u32, by };
@@ -200,6 +201,7 @@ mod tests {
             let (ballot, next) = (Ballot { round: n + 90, by: n.into() }, list(n.into()));
             let message = Message::Accept { after: ViewId::default(), ballot, next };
             net.tell(n, Event::Message(rank(1), Envelope { from: 1, to: n.into(), message }));
+            assert!(net.core(n).is_bound());
         }
         net.mail.clear();
         for n in 1..=4 {

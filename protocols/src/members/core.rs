@@ -240,10 +240,6 @@ impl Core {
             Message::Pong { view } => self.on_view_of(from, view, out),
             Message::Complaint { about } => self.on_complaint(now, from, about, out),
             Message::Vouch { about } => self.trust(now, about),
-            // This view goes on without it. Its next incarnation comes in as any other's.
-            Message::GivenUp { view } if self.is_up_to(view) && self.view.contains(from) => {
-                self.leaving.insert(from);
-            }
             Message::GivenUp { .. } => {}
             Message::Ask { view, accepted } => self.on_ask(from, view, accepted, out),
             Message::Acts { view, accepted } => {
@@ -410,12 +406,6 @@ impl Core {
     /// Whether a view is one that this member has left behind.
     pub(super) fn is_older(&self, view: ViewId) -> bool {
         self.phase == Phase::In && view.lineage == self.view.id.lineage && view.number < self.view.id.number
-    }
-
-    /// Whether the view is that one, or an earlier one of its lineage.
-    fn is_up_to(&self, view: ViewId) -> bool {
-        let own = self.view.id;
-        self.phase == Phase::In && own.lineage == view.lineage && own.number <= view.number
     }
 
     pub(super) fn others(&self) -> Vec<Rank> {

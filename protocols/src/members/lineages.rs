@@ -60,7 +60,7 @@ impl Core {
     }
 
     /// Whether a member, or this one, has given up a view, or a later one of its lineage.
-    fn has_given_up(&self, member: Member, view: ViewId) -> bool {
+    pub(super) fn has_given_up(&self, member: Member, view: ViewId) -> bool {
         self.given_up.get(&(member, view.lineage)).is_some_and(|last| view.number <= *last)
     }
 
