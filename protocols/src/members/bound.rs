@@ -9,6 +9,7 @@ use super::events::Action;
 use super::messages::Message;
 use super::view::{Ballot, Member, View, ViewId};
 use std::collections::BTreeSet;
+use weft_verbs::Nanos;
 
 /// A view of another lineage, and who has said, being asked, that it acts in it.
 #[derive(Clone, Debug, Hash)]
@@ -28,21 +29,28 @@ impl Core {
         accepted.map(|(_, list)| list.id.lineage)
     }
 
+    /// The view that it asks about.
+    pub(super) fn asked_about(&self) -> Option<&View> {
+        self.asked.as_ref().map(|asked| &asked.view)
+    }
+
     /// Whether a view that it is told of is of another lineage than the list that it accepted.
     pub(super) fn is_bound_elsewhere(&self, view: &View) -> bool {
         self.bound_to().is_some_and(|lineage| lineage != view.id.lineage)
     }
 
     /// Asks the others of a view whether they act in it. Of whom it has no answer yet it asks again whenever it is told of the view.
-    pub(super) fn ask(&mut self, view: View, out: &mut Vec<Action>) {
+    pub(super) fn ask(&mut self, now: Nanos, view: View, out: &mut Vec<Action>) {
         let Some((accepted, _)) = self.cold.accepted() else { return };
         let accepted = *accepted;
         if self.asked.as_ref().is_none_or(|asked| asked.view != view || asked.accepted != accepted) {
+            self.doubt_those_of(now, &view, out);
             self.asked = Some(Asked { view, accepted, acting: BTreeSet::new(), asking: BTreeSet::new() });
         }
         if self.gives_up_asking() {
             return;
         }
+        self.declined = None;
         let Some(Asked { view, acting, .. }) = &self.asked else { return };
         let open = view.members.iter().filter(|member| **member != self.me && !acting.contains(member));
         for member in open {
@@ -67,15 +75,15 @@ impl Core {
         self.say_if_given_up(from, view, out);
     }
 
-    /// Too few can ever say that they act in the view: this member has no part in it, and those who wait for it are told (`say_if_given_up`). Of
-    /// those who ask themselves none is the first that comes in.
-    fn gives_up_asking(&mut self) -> bool {
+    /// Too few can say that they act in the view, as far as is known: this member has no part in it, and those who wait for it are told. Of those who
+    /// ask themselves none is the first that comes in.
+    pub(super) fn gives_up_asking(&mut self) -> bool {
         let Some(Asked { view, asking, .. }) = &self.asked else { return false };
         let others = self.acting(view).filter(|member| *member != self.me && !asking.contains(member));
         let (id, is_lost) = (view.id, others.count() < view.quorum());
         if is_lost {
             self.asked = None;
-            self.note_given_up(self.me, id);
+            self.declined = Some(id);
         }
         is_lost
     }

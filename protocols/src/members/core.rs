@@ -45,6 +45,9 @@ pub struct Core {
     pub(super) acceptor: Acceptor,
     /// A view of another lineage than that of the list that it accepted in a cold start.
     pub(super) asked: Option<Asked>,
+    /// A view that it was told of and does not begin, by what it knows of its members. It has not said anything in it, and begins it if it hears
+    /// better.
+    pub(super) declined: Option<ViewId>,
     pub(super) proposal: Option<Proposal>,
     /// When it proposes, if nobody else has by then.
     pub(super) turn: Option<Nanos>,
@@ -83,6 +86,7 @@ impl Core {
             cold: Acceptor::default(),
             acceptor: Acceptor::default(),
             asked: None,
+            declined: None,
             proposal: None,
             turn: None,
             joiners: BTreeMap::new(),
@@ -267,10 +271,10 @@ impl Core {
                 let is_mine = view.contains(self.me);
                 if is_mine && !self.may_act(&view) {
                     // It would give it up as soon as it began it.
-                    self.note_given_up(self.me, view.id);
+                    self.declined = Some(view.id);
                 }
                 if is_mine && !self.is_lost(&view) && self.is_bound_elsewhere(&view) {
-                    return self.ask(view, out);
+                    return self.ask(now, view, out);
                 }
                 is_mine && !self.is_lost(&view)
             }
@@ -307,7 +311,7 @@ impl Core {
         let comes_in = std::mem::replace(&mut self.phase, Phase::In) == Phase::Cold;
         (self.acceptor, self.proposal, self.turn) = (Acceptor::default(), None, None);
         self.cold.withdraw();
-        self.asked = None;
+        (self.asked, self.declined) = (None, None);
         let view = self.view.clone();
         for member in view.gone(&left) {
             self.bury(member);

@@ -3,7 +3,7 @@
 use super::core::Core;
 use super::events::Action;
 use super::messages::Message;
-use super::view::Member;
+use super::view::{Member, View};
 use crate::transport::Rank;
 use weft_verbs::Nanos;
 
@@ -16,22 +16,42 @@ impl Core {
         if let Some(older) = self.spoke.insert(member.rank, member).filter(|older| *older != member) {
             self.bury(older);
         }
-        let others =
-            self.listed(member.rank).filter(|listed| *listed != member && !self.dead.contains(listed));
+        let others = self.listed(member.rank).filter(|listed| *listed != member);
         for listed in others.collect::<Vec<_>>() {
-            self.doubted.insert(listed);
-            if !self.probes.contains_key(&listed) && !self.suspected.contains(&listed) {
-                self.send(listed, Message::Ping { view: self.view.id }, out);
-                self.probe(now, listed);
-            }
+            self.doubt(now, listed, out);
         }
         self.lose_if_it_cannot_act(out);
     }
 
-    /// The incarnations of a node in the lists that matter here: of its view, and of what it has accepted.
+    /// Another incarnation of its node speaks: it is asked whether it is there.
+    fn doubt(&mut self, now: Nanos, listed: Member, out: &mut Vec<Action>) {
+        if self.dead.contains(&listed) {
+            return;
+        }
+        self.doubted.insert(listed);
+        if !self.probes.contains_key(&listed) && !self.suspected.contains(&listed) {
+            self.send(listed, Message::Ping { view: self.view.id }, out);
+            self.probe(now, listed);
+        }
+    }
+
+    /// The same with those of a list that it is told of, for what it has heard before.
+    pub(super) fn doubt_those_of(&mut self, now: Nanos, list: &View, out: &mut Vec<Action>) {
+        let other_speaks =
+            |member: &Member| self.spoke.get(&member.rank).is_some_and(|spoke| spoke != member);
+        let doubted: Vec<Member> = list.members.iter().copied().filter(other_speaks).collect();
+        doubted.into_iter().for_each(|member| self.doubt(now, member, out));
+    }
+
+    /// The incarnations of a node in the lists that matter here: of its view, of what it has accepted, and of the view that it asks about.
     fn listed(&self, rank: Rank) -> impl Iterator<Item = Member> {
         let accepted = [&self.cold, &self.acceptor].map(|acceptor| acceptor.accepted());
-        let views = accepted.into_iter().flatten().map(|(_, view)| view).chain([&self.view]);
+        let views = accepted
+            .into_iter()
+            .flatten()
+            .map(|(_, view)| view)
+            .chain([&self.view])
+            .chain(self.asked_about());
         views.filter_map(move |view| view.of(rank))
     }
 

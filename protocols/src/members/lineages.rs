@@ -24,6 +24,10 @@ impl Core {
             }
             _ => return false,
         };
+        // It has begun what it declined before.
+        if self.has_given_up(from, id) {
+            self.given_up.remove(&(from, id.lineage));
+        }
         let is_news = id.number > 0 && self.acts_in.insert(from, id.lineage) != Some(id.lineage);
         is_news && id.lineage != self.view.id.lineage
     }
@@ -32,6 +36,7 @@ impl Core {
         if self.phase == Phase::In && !self.may_act(&self.view) {
             self.lose(out);
         }
+        self.gives_up_asking();
     }
 
     /// The view cannot decide anything any more. To have no view is sound: nobody of it can renew a lease either.
@@ -50,6 +55,8 @@ impl Core {
         let is_back = self.phase == Phase::In && self.view.id.lineage == view.lineage;
         if !is_back && self.has_given_up(self.me, view) {
             let view = ViewId { number: self.given_up[&(self.me, view.lineage)], ..view };
+            self.send(to, Message::GivenUp { view }, out);
+        } else if self.declined == Some(view) {
             self.send(to, Message::GivenUp { view }, out);
         }
     }

@@ -247,3 +247,10 @@ fn a_lock_of_a_node_that_is_left_out_waits_until_it_hears_so() {
 fn who_accepted_a_list_comes_into_a_view_that_acts_without_it() {
     assert_kept(include_str!("bound_for_ever.toml"), 11_338);
 }
+
+/// `weft fuzz swarm-16-srsl-members` found it (seed 1423): of twelve members of a view six acted in it and four had restarted, which one of the other two had heard
+/// before it was told of the view, and forgotten. It asked those that were no more, and all sixteen waited.
+#[test]
+fn who_asks_whether_a_view_acts_knows_whose_nodes_have_restarted() {
+    assert_kept(include_str!("asks_those_that_are_no_more.toml"), 1423);
+}
