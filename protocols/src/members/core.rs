@@ -1,7 +1,7 @@
 //! One member: a state machine without I/O. Events and the time in, messages and views out.
 //!
 //! This file has what it knows, its views and its leases; `agree` has how the next view is decided, `detect` who is suspected,
-//! `incarnations` who is no more, `lineages` where members act.
+//! `incarnations` who is no more, `lineages` where members act, `bound` when one that accepted a list may come in elsewhere.
 
 use super::bound::Asked;
 use super::config::MembersConfig;
@@ -273,10 +273,11 @@ impl Core {
                     // It would give it up as soon as it began it.
                     self.declined = Some(view.id);
                 }
-                if is_mine && !self.is_lost(&view) && self.is_bound_elsewhere(&view) {
+                let begins = is_mine && !self.is_lost(&view);
+                if begins && self.is_bound_elsewhere(&view) {
                     return self.ask(now, view, out);
                 }
-                is_mine && !self.is_lost(&view)
+                begins
             }
             Phase::In => view.follows(&self.view),
             Phase::Out => false,

@@ -28,7 +28,7 @@ impl Core {
             self.probes.remove(&member);
             self.suspected.insert(member);
             self.complain(member, out);
-            self.lose_if_it_cannot_act(out);
+            self.give_up_what_cannot_act(out);
         }
         let due = |rank: &Rank| self.is_pinged(*rank) && self.watched[rank].next <= now;
         let due: Vec<Rank> = self.watched.keys().copied().filter(due).collect();

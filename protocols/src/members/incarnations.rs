@@ -20,7 +20,7 @@ impl Core {
         for listed in others.collect::<Vec<_>>() {
             self.doubt(now, listed, out);
         }
-        self.lose_if_it_cannot_act(out);
+        self.give_up_what_cannot_act(out);
     }
 
     /// Another incarnation of its node speaks: it is asked whether it is there.

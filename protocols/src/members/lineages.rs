@@ -32,7 +32,8 @@ impl Core {
         is_news && id.lineage != self.view.id.lineage
     }
 
-    pub(super) fn lose_if_it_cannot_act(&mut self, out: &mut Vec<Action>) {
+    /// Of one that has died or acts elsewhere now, what is left may be too few: of its view, or of the one that it asks about.
+    pub(super) fn give_up_what_cannot_act(&mut self, out: &mut Vec<Action>) {
         if self.phase == Phase::In && !self.may_act(&self.view) {
             self.lose(out);
         }

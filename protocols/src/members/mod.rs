@@ -19,6 +19,7 @@
 //! | `detect` | whom it suspects |
 //! | `incarnations` | of two incarnations of a node, which one is the later one |
 //! | `lineages` | which views can still decide anything |
+//! | `bound` | when one that accepted a list in a cold start comes into another lineage |
 //! | `backlog` | what waits for room to be sent |
 //! | `service` | the tasks that carry a member over a mesh |
 
