@@ -9,6 +9,7 @@ mod conduct;
 mod judge;
 mod leaks;
 pub mod linearizability;
+mod outcasts;
 mod returns;
 mod sanitizer;
 
@@ -16,6 +17,7 @@ pub use conduct::Conduct;
 pub use judge::{Check, Judge};
 pub use leaks::{Leaks, Leftover};
 pub use linearizability::Linearizability;
+pub use outcasts::{Outcasts, unexplained};
 pub use returns::{CallEvent, Returns};
 pub use sanitizer::Sanitizer;
 

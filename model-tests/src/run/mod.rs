@@ -10,6 +10,7 @@
 mod client;
 mod course;
 mod faults;
+mod left_out;
 mod leftovers;
 mod log;
 mod report;
@@ -19,6 +20,7 @@ mod throughput;
 mod world;
 
 pub use client::{client, rest};
+pub use left_out::left_out;
 pub use report::{FaultCount, Report, Verdict, named};
 pub use throughput::{Struck, Throughput};
 pub use world::{Machine, World, members, mesh_config, rail_names};

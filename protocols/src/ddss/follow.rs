@@ -50,8 +50,10 @@ pub(super) struct Following<V: Verbs> {
     parties: RefCell<Parties>,
     /// What nodes have said that no view here has yet.
     early: RefCell<BTreeMap<Rank, Vec<Message>>>,
-    /// The others go on without this node.
+    /// The others go on without this node, or its view is lost: it has no part in the segments of others any more.
     out: Cell<bool>,
+    /// The others go on without this node: it hears of no view any more.
+    hears_of_none: Cell<bool>,
     /// Who lives has changed, for this node.
     changed: Signal,
     /// Posts under way, by home, and how many have ended.
@@ -69,6 +71,7 @@ impl<V: Verbs> Following<V> {
             parties: RefCell::new(Parties::new(begun)),
             early: RefCell::default(),
             out: Cell::new(false),
+            hears_of_none: Cell::new(false),
             changed: Signal::new(),
             posts: RefCell::default(),
             waits: Signal::new(),
@@ -163,13 +166,18 @@ impl<V: Verbs> Ddss<V> {
         let is_away =
             || mesh.incarnation_of(to.rank).map_or(mesh.is_gone(to.rank), |met| met != to.incarnation);
         while is_away() && !following.parties.borrow().has_died(to) && !mesh.is_closed() {
-            let (mut connects, mut changes) = (pin!(mesh.resumed()), pin!(following.changed.changed()));
-            poll_fn(|cx| match connects.as_mut().poll(cx) {
-                Poll::Pending => changes.as_mut().poll(cx),
-                ready => ready,
-            })
-            .await;
+            self.news(following).await;
         }
+    }
+
+    /// Waits until something may have changed of who is alive, or of who is connected.
+    async fn news(&self, following: &Following<V>) {
+        let (mut connects, mut changes) = (pin!(self.0.mesh.resumed()), pin!(following.changed.changed()));
+        poll_fn(|cx| match connects.as_mut().poll(cx) {
+            Poll::Pending => changes.as_mut().poll(cx),
+            ready => ready,
+        })
+        .await;
     }
 
     /// Whether this node has no part in the segments any more.
@@ -244,12 +252,12 @@ impl<V: Verbs> Ddss<V> {
         true
     }
 
-    /// Keeps what a node says until the view has it. What a node says that has no part any more counts at once; and this node, once it has
-    /// none, goes on as a home for whoever asks.
+    /// Keeps what a node says until the view has it. What a node says that has no part any more counts at once; and this node, once it hears
+    /// of no view, goes on as a home for whoever asks. (Where its view is lost another one comes, and says which incarnations have died.)
     pub(super) fn keeps(&self, from: Rank, said: Message) -> bool {
         let Some(following) = &self.0.following else { return false };
         let counts = matches!(said, Message::Parted { .. });
-        if counts || following.out.get() || self.member(from).is_some() {
+        if counts || following.hears_of_none.get() || self.member(from).is_some() {
             return false;
         }
         following.early.borrow_mut().entry(from).or_default().push(said);
@@ -268,15 +276,17 @@ impl<V: Verbs> Ddss<V> {
     }
 
     /// The transport has nothing to do with a node any more: that one is out, or this one is. The transport knows before the membership has
-    /// said which; if it does not say, because it does not believe who refuses this node, the call just fails.
+    /// said which, and it may take long to hear that; meanwhile the membership is asked whether that node lives.
     pub(super) async fn who_is_out(&self, of: Party, why: NotExecuted) -> DdssError {
         let Some(following) = &self.0.following else { return DdssError::Gone(of.rank) };
         let check = || match self.check_party(of) {
             Ok(()) if !self.may_be_told(of) => Err(DdssError::Gone(of.rank)),
             checked => checked,
         };
-        let told = following.changed.until(|| check().is_err());
-        let _ = self.0.rt.deadline(self.0.rt.now() + GRACE, told).await;
+        let _watched = self.posting(of.rank);
+        while check().is_ok() && !self.0.mesh.is_closed() {
+            self.news(following).await;
+        }
         check().err().unwrap_or(DdssError::NotExecuted(why))
     }
 
@@ -339,7 +349,10 @@ impl<V: Verbs> Ddss<V> {
                 }
                 Change::Lost => self.ends(),
                 Change::Out => {
+                    let Some(following) = &self.0.following else { return };
+                    following.hears_of_none.set(true);
                     self.ends();
+                    self.hear_early();
                     self.0.home.borrow_mut().forget_all_who_wait();
                 }
             }
@@ -353,7 +366,6 @@ impl<V: Verbs> Ddss<V> {
             following.changed.notify();
             self.0.asked.borrow_mut().clear();
             self.part_from_all();
-            self.hear_early();
         }
     }
 

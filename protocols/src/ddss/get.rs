@@ -176,11 +176,14 @@ impl<V: Verbs> Ddss<V> {
     /// When an answer is lost, the home's adapter executes the reads behind it once more, and the swaps not (IBA 9.7.4.1.2): then the lock
     /// has been given back already, and others may have put. So the header is read behind the value: if it still publishes
     /// what it published under the lock, nobody has put since.
+    ///
+    /// A send queue that is too short for the list leaves the home's line.
     async fn get_alone(&self, open: &Rc<Open<V>>, into: &mut [u8]) -> Result<u64, DdssError> {
         let _turn = open.wait_for_turn().await;
         self.settle(open).await?;
         let mut misses = 0;
-        while misses < MOST_MISSES && open.last.get().is_free() {
+        let fits = self.0.mesh.longest_list(open.home.rank) >= 4;
+        while fits && misses < MOST_MISSES && open.last.get().is_free() {
             let free = open.last.get();
             let (held, window) = (free.held_by(open.me), open.window(free.slot));
             let list = [

@@ -80,6 +80,7 @@ pub(super) type Transfer<V> = (SendOp<'static, V>, BufferGuard<V>);
 /// Nothing is posted to another life of the peer than the one whose memory it is.
 pub(super) async fn moved<V: Verbs>(shared: &Shared<V>, life: Life, list: &[Transfer<V>]) -> bool {
     let peer = life.peer;
+    let longest = shared.mesh.longest_list(peer);
     'list: loop {
         let mut rest = list;
         while !rest.is_empty() {
@@ -87,9 +88,13 @@ pub(super) async fn moved<V: Verbs>(shared: &Shared<V>, life: Life, list: &[Tran
                 return false;
             }
             // One doorbell and one completion for many (5.3).
-            let (posted, now) = if let Some((now, behind)) = rest.split_first_chunk::<16>() {
+            let (posted, now) = if longest >= 16
+                && let Some((now, behind)) = rest.split_first_chunk::<16>()
+            {
                 (shared.mesh.post_list(peer, copies(now)).await.map(drop), behind)
-            } else if let Some((now, behind)) = rest.split_first_chunk::<4>() {
+            } else if longest >= 4
+                && let Some((now, behind)) = rest.split_first_chunk::<4>()
+            {
                 (shared.mesh.post_list(peer, copies(now)).await.map(drop), behind)
             } else if let Some((now, behind)) = rest.split_first_chunk::<1>() {
                 (shared.mesh.post_list(peer, copies(now)).await.map(drop), behind)

@@ -83,7 +83,7 @@ pub struct MeshConfig {
     /// Receive buffers posted for each connection: the credits of its peer. At least 8. Default: 64.
     pub recv_buffers: u32,
     /// Most requests outstanding on one connection. At least 4. Default: 128, twice `recv_buffers`: with less,
-    /// a flood of messages can hold up operations.
+    /// a flood of messages can hold up operations. Lists of operations have [three quarters](super::Mesh::longest_list) of it.
     pub send_depth: u32,
     /// Most messages kept for one peer until it acknowledges them, sent or not. Default: 4,096; beyond it
     /// [`Mesh::send`](super::Mesh::send) refuses.

@@ -14,6 +14,13 @@ impl<V: Verbs> Mesh<V> {
         unbounded(self.shared.pd(), block, self.shared.config.chunk)
     }
 
+    /// The longest list for a peer: three quarters of its connection's send queue, since messages keep the rest
+    /// ([`MeshConfig::send_depth`](super::MeshConfig::send_depth)). At least 3; of a rank that no node has, 0.
+    pub fn longest_list(&self, to: Rank) -> u32 {
+        let depth = self.shared.index(to).map_or(0, |index| self.shared.send_depth(index));
+        depth - depth / 4
+    }
+
     /// Posts one-sided operations to one peer as one list, and waits for the last of them. The peer's adapter executes them in
     /// order, and executes none behind one that has failed. Their memory is the caller's again.
     ///
@@ -21,7 +28,8 @@ impl<V: Verbs> Mesh<V> {
     ///
     /// # Errors
     ///
-    /// [`OpError::NotExecuted`] only if no operation of the list was executed or may yet be.
+    /// [`OpError::NotExecuted`] only if no operation of the list was executed or may yet be; with [`VerbsError::QueueFull`] if it is longer
+    /// than the [longest](Mesh::longest_list).
     pub async fn post_list<const N: usize>(
         &self,
         to: Rank,
@@ -51,8 +59,8 @@ impl<V: Verbs> Mesh<V> {
     ) -> Result<[BufferGuard<V>; N], OpError> {
         let shared = &*self.shared;
         let index = shared.index(to).ok_or(OpError::NotExecuted(NotExecuted::NoSuchPeer(to)))?;
-        let depth = shared.send_depth(index);
-        if N as u32 > depth - depth / 4 {
+        if N as u32 > self.longest_list(to) {
+            let depth = shared.send_depth(index);
             return Err(refused(VerbsError::QueueFull { queue: "send", depth }));
         }
         let atomics = list.iter().any(|(op, _)| Atomic::of(op).is_some());

@@ -4,6 +4,7 @@ use crate::history::{ClientId, HistoryEvent, RequestId, Stage};
 use crate::oracle::CallEvent;
 use serde::{Deserialize, Serialize};
 use std::fmt;
+use weft_protocols::ddss::DdssError;
 use weft_verbs::Nanos;
 
 /// A value, by who put it: every put puts another one.
@@ -121,12 +122,38 @@ pub enum What {
     Locked,
     /// The segment's home has died, and the segment with it.
     Lost,
-    /// The call returned an error.
-    Failed,
+    /// The call returned another error.
+    Failed(Why),
     /// Of a node, and of no request: it crashed.
     Crashed,
     /// Of a node, and of no request: a view has begun that leaves it out, dead or alive.
     LeftOut,
+}
+
+/// Why a call failed that neither came too late nor was lost with its segment's home.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub enum Why {
+    /// This node is to be asked, and is not among the members.
+    Absent(u32),
+    /// The others go on without the caller's node.
+    Out,
+    /// Under temporal: the home answers more slowly than the time within which values are good.
+    Slow,
+    /// An operation failed, and what is published does not say what to do then. Of readings and of rivals alone.
+    NotSaid,
+    /// Something that should not happen.
+    Other,
+}
+
+impl From<&DdssError> for Why {
+    fn from(error: &DdssError) -> Why {
+        match error {
+            DdssError::Absent(rank) => Why::Absent(rank.index() as u32),
+            DdssError::Out => Why::Out,
+            DdssError::Slow => Why::Slow,
+            _ => Why::Other,
+        }
+    }
 }
 
 impl What {
@@ -166,9 +193,8 @@ impl HistoryEvent for Event {
             | What::Exchanged { .. }
             | What::Released => Stage::Served,
             What::Holds { .. } => Stage::Amid,
-            What::Gone | What::Locked | What::Lost | What::Failed | What::Crashed | What::LeftOut => {
-                Stage::Other
-            }
+            What::Gone | What::Locked | What::Lost | What::Failed(_) => Stage::Other,
+            What::Crashed | What::LeftOut => Stage::Other,
         }
     }
 }
@@ -220,7 +246,10 @@ impl fmt::Display for Timeless<'_> {
             What::Gone => f.write_str("finds it released"),
             What::Locked => f.write_str("finds the lock taken"),
             What::Lost => f.write_str("finds its home dead"),
-            What::Failed => f.write_str("fails"),
+            What::Failed(Why::Absent(node)) => write!(f, "finds n{node} not among the members"),
+            What::Failed(Why::Out) => f.write_str("is told that the others go on without its node"),
+            What::Failed(Why::Slow) => f.write_str("finds its home too slow"),
+            What::Failed(Why::NotSaid | Why::Other) => f.write_str("fails"),
             What::Crashed => f.write_str("crashes"),
             What::LeftOut => f.write_str("is left out"),
         }

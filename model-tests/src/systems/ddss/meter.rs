@@ -92,7 +92,7 @@ impl Meter<Event> for DdssMeter {
                 return;
             }
             What::Crashed | What::LeftOut | What::Holds { .. } => return,
-            What::Gets | What::Puts | What::Exchanges | What::Releases | What::Failed => {
+            What::Gets | What::Puts | What::Exchanges | What::Releases | What::Failed(_) => {
                 self.failed += 1;
                 return;
             }

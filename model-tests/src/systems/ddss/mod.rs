@@ -21,6 +21,7 @@ use crate::named::Named;
 use crate::oracle::{Conduct, Oracles};
 use crate::paper::Paper;
 use crate::record::Record;
+use crate::run::left_out;
 use crate::system::{Amount, Example, Measured, Place, System};
 use history::{Event, Value, What};
 use oracles::DdssOracles;
@@ -28,9 +29,7 @@ use rivals::Rival;
 use std::collections::BTreeMap;
 use std::rc::Rc;
 use weft_protocols::ddss::{Ddss, DdssError, DdssStats, Header, Key, Model, Name, Segment, Spec};
-use weft_protocols::members::Change;
 use weft_protocols::rt::Rt;
-use weft_protocols::rt::sync::Mailbox;
 use weft_protocols::transport::MeshConfig;
 use weft_verbs::{Nanos, Verbs};
 use workload::{Call, DdssWork, Plan, Request, Store};
@@ -168,20 +167,6 @@ fn model(variant: &str) -> Model {
     variant.parse().unwrap_or(Model::Write)
 }
 
-/// Records for the oracles whom each view leaves out as it begins here.
-async fn tell_who_is_left_out<V: Verbs, R: Record<Event>>(
-    rt: Rt<V>,
-    mut changes: Mailbox<Change>,
-    record: R,
-) {
-    while let Ok(change) = changes.recv().await {
-        let Change::Begins { left, .. } = change else { continue };
-        for member in left {
-            record.record(Event::of_node(rt.now(), member.rank.index() as u32, What::LeftOut));
-        }
-    }
-}
-
 impl System for Segments {
     const ATOMICS: bool = true;
     const KIND: &'static str = "ddss";
@@ -265,9 +250,10 @@ impl System for Segments {
         record: &R,
     ) -> Result<Service<V>, String> {
         let Place { rt, mesh, .. } = place;
-        // Before the service: what its calls end with is judged by who has been left out.
         if let Some(members) = &place.members {
-            drop(rt.spawn(tell_who_is_left_out(rt.clone(), members.changes(), record.clone())));
+            let (clock, record) = (rt.clone(), record.clone());
+            let says = move |node| record.record(Event::of_node(clock.now(), node, What::LeftOut));
+            drop(rt.spawn(left_out(members.changes(), says)));
         }
         let ddss = match &place.members {
             None => Ddss::start(rt, mesh),
@@ -356,7 +342,7 @@ impl System for Segments {
                 Ok(what) => what,
                 Err(DdssError::Released) => What::Gone,
                 Err(DdssError::Gone(_)) => What::Lost,
-                Err(_) => What::Failed,
+                Err(why) => What::Failed((&why).into()),
             },
         );
         record.written().await;

@@ -1,10 +1,12 @@
 //! The promises of the coherence models (ddss.txt, 4 and 5.3).
 
+mod causes;
 mod exchanges;
 
 use super::history::{Event, Timeless, Value, What};
 use crate::history::{HistoryEvent, RequestId};
 use crate::oracle::{Oracle, Oracles, Returns, Violation, show};
+use causes::Causes;
 use exchanges::Exchanges;
 use std::collections::{BTreeMap, BTreeSet};
 use std::hash::{Hash, Hasher};
@@ -165,7 +167,7 @@ impl Oracle<Event> for Latest {
             | What::Gone
             | What::Locked
             | What::Lost
-            | What::Failed
+            | What::Failed(_)
             | What::Crashed
             | What::LeftOut => Ok(()),
         };
@@ -257,7 +259,7 @@ impl Gone {
             What::Lost if !self.ended.contains(&(Name(event.segment).home(self.nodes).index() as u32)) => {
                 Err(format!("{}, which has neither crashed nor been left out", Timeless(event)))
             }
-            What::Gone | What::Locked | What::Lost | What::Failed => Ok(()),
+            What::Gone | What::Locked | What::Lost | What::Failed(_) => Ok(()),
             _ if late => Err(format!("{}, which was released before the call", Timeless(event))),
             What::Released if self.released.contains(&(event.segment, event.life)) => {
                 Err(format!("{}, and so has another call", Timeless(event)))
@@ -302,8 +304,8 @@ impl Oracle<Event> for Gone {
     }
 }
 
-/// All the oracles of shared segments of one model. Null promises nothing but that the lock excludes, that released segments are gone and
-/// that calls return.
+/// All the oracles of shared segments of one model. Null promises nothing but that the lock excludes, that released segments are gone, that
+/// calls fail with cause and that they return.
 #[derive(Clone, Debug)]
 pub struct DdssOracles {
     model: Model,
@@ -312,6 +314,7 @@ pub struct DdssOracles {
     alone: Alone,
     exchanges: Exchanges,
     gone: Gone,
+    causes: Causes,
     progress: Returns<Event>,
 }
 
@@ -320,16 +323,16 @@ impl DdssOracles {
     pub fn new(model: Model, nodes: u32) -> DdssOracles {
         let (latest, progress) = (Latest::new(model), Returns::default());
         let gone = Gone { nodes, ..Gone::default() };
-        let (alone, exchanges) = (Alone, Exchanges::default());
-        DdssOracles { model, latest, whole: Whole::default(), alone, exchanges, gone, progress }
+        let (alone, exchanges, causes) = (Alone, Exchanges::default(), Causes::new(model, nodes));
+        DdssOracles { model, latest, whole: Whole::default(), alone, exchanges, gone, causes, progress }
     }
 
     /// Those that judge this model, in a fixed order.
     fn judging(&mut self) -> impl Iterator<Item = &mut dyn Oracle<Event>> {
-        let DdssOracles { model, latest, whole, alone, exchanges, gone, progress } = self;
+        let DdssOracles { model, latest, whole, alone, exchanges, gone, causes, progress } = self;
         let is_null = *model == Model::Null;
         let with_versions: [&mut dyn Oracle<Event>; 3] = [latest, whole, alone];
-        let all: [&mut dyn Oracle<Event>; 3] = [exchanges, gone, progress];
+        let all: [&mut dyn Oracle<Event>; 4] = [exchanges, gone, causes, progress];
         let of_model = with_versions.into_iter().skip(if is_null { 3 } else { 0 });
         of_model.chain(all.into_iter().skip(if is_null { 0 } else { 1 }))
     }
@@ -359,14 +362,16 @@ impl Oracles for DdssOracles {
     }
 
     fn finish(&mut self, now: Nanos, healthy: Nanos) -> Vec<Violation> {
-        self.progress.finish(now, healthy).collect()
+        let oracle = self.causes.name();
+        let unexplained = self.causes.finish().map(|text| Violation { oracle, at: now, text });
+        self.progress.finish(now, healthy).chain(unexplained).collect()
     }
 
     fn state(&self, mut to: &mut dyn Hasher) {
         for (name, segment) in &self.latest.segments {
             (name, &segment.values, segment.completed(Nanos::MAX)).hash(&mut to);
         }
-        self.exchanges.state().hash(&mut to);
+        (self.exchanges.state(), &self.causes).hash(&mut to);
         self.latest.began.hash(&mut to);
         (&self.gone.begun, &self.gone.released, &self.gone.began, &self.gone.ended).hash(&mut to);
     }

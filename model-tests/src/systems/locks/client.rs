@@ -22,7 +22,7 @@ pub(super) async fn perform<V: Verbs>(
     };
     match ask(rt, locks, &request, &record).await {
         Ok(grant) => hold(rt, grant, &request, &record, recorder).await,
-        Err(error) => record(rt.now(), outcome(&error)),
+        Err(error) => record(rt.now(), (&error).into()),
     }
 }
 
@@ -43,7 +43,8 @@ async fn ask<V: Verbs>(
             locks.lock_until(request.key, request.mode, deadline).await
         }
         WaitPolicy::Try => {
-            record(rt.now(), What::Requested { deadline: None });
+            let now = rt.now();
+            record(now, What::Requested { deadline: Some(now) });
             locks.try_lock(request.key, request.mode).await
         }
     }
@@ -86,12 +87,4 @@ async fn holds_for<V: Verbs>(rt: &Rt<V>, grant: &Grant<V>, time: Nanos) -> bool 
         return true;
     }
     rt.deadline(rt.now() + time, grant.lost()).await.is_err()
-}
-
-fn outcome(error: &LockError) -> What {
-    match error {
-        LockError::Deadline => What::TimedOut,
-        LockError::WouldBlock => What::Refused,
-        _ => What::Failed,
-    }
 }

@@ -6,7 +6,7 @@
 use crate::history::{ClientId, HistoryEvent, RequestId, Stage};
 use serde::{Deserialize, Serialize};
 use std::fmt;
-use weft_protocols::locks::{LockKey, Mode};
+use weft_protocols::locks::{LockError, LockKey, Mode};
 use weft_verbs::Nanos;
 
 /// A grant's fencing token, as its scheme orders them. Schemes that remember nothing have none.
@@ -33,7 +33,7 @@ pub struct Event {
 pub enum What {
     /// The client calls `lock`, `lock_until` or `try_lock`.
     Requested {
-        /// When it stops waiting, if it does, by the clock of the client's node; at once, if it only tries and the history says so.
+        /// When it stops waiting, if it does, by the clock of the client's node; at once, if it only tries.
         deadline: Option<Nanos>,
     },
     /// The call returned with a grant.
@@ -54,8 +54,8 @@ pub enum What {
     TimedOut,
     /// A `try_lock` returned without a grant because the lock was not free.
     Refused,
-    /// The call returned with an error.
-    Failed,
+    /// The call returned with another error.
+    Failed(Why),
     /// The client was told that it holds no more: its node was left out of the membership, or the membership began anew.
     Lost,
     /// Of a node, and of no request: its lease runs until then, by its clock, in this lineage of views. What its clients hold
@@ -68,19 +68,54 @@ pub enum What {
     },
     /// Of a node, and of no request: it crashed, and its clients with it.
     Crashed,
+    /// Of a node, and of no request: a view has begun that leaves it out, dead or alive.
+    LeftOut,
+}
+
+/// Why a call failed that did not wait for too long.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Why {
+    /// The membership goes on without the client's node, or begins anew.
+    LeftOut,
+    /// An operation failed, and what is published does not say what to do then. Of readings and planted bugs alone.
+    NotSaid,
+    /// Something that should not happen.
+    Other,
+}
+
+impl From<&LockError> for What {
+    fn from(error: &LockError) -> What {
+        match error {
+            LockError::Deadline => What::TimedOut,
+            LockError::WouldBlock => What::Refused,
+            LockError::LeftOut => What::Failed(Why::LeftOut),
+            _ => What::Failed(Why::Other),
+        }
+    }
 }
 
 impl What {
     /// Whether the request is over with this, and its client holds nothing.
     pub fn ends(self) -> bool {
-        matches!(self, What::Released | What::TimedOut | What::Refused | What::Failed | What::Lost)
+        matches!(self, What::Released | What::TimedOut | What::Refused | What::Failed(_) | What::Lost)
     }
 }
 
 impl fmt::Display for Event {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let what = match self.what {
+        write!(f, "{} {}", self.at, Timeless(self))
+    }
+}
+
+/// An event in words, without its time.
+pub struct Timeless<'a>(pub &'a Event);
+
+impl fmt::Display for Timeless<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let event = self.0;
+        let what = match event.what {
             What::Requested { deadline: None } => "asks".to_string(),
+            What::Requested { deadline: Some(deadline) } if deadline <= event.at => "tries".to_string(),
             What::Requested { deadline: Some(deadline) } => format!("asks, until {deadline}"),
             What::Granted { token: None } => "is granted".to_string(),
             What::Granted { token: Some(token) } => format!("is granted, token {token}"),
@@ -90,14 +125,16 @@ impl fmt::Display for Event {
             What::Released => "releases".to_string(),
             What::TimedOut => "gives up".to_string(),
             What::Refused => "is refused".to_string(),
-            What::Failed => "fails".to_string(),
+            What::Failed(Why::LeftOut) => "is told that the others go on without its node".to_string(),
+            What::Failed(Why::NotSaid | Why::Other) => "fails".to_string(),
             What::Lost => "is lost".to_string(),
             What::Leased { until, .. } => {
-                return write!(f, "{} n{} has a lease until {until}", self.at, self.node());
+                return write!(f, "n{} has a lease until {until}", event.node());
             }
-            What::Crashed => return write!(f, "{} n{} crashes", self.at, self.node()),
+            What::Crashed => return write!(f, "n{} crashes", event.node()),
+            What::LeftOut => return write!(f, "a view leaves n{} out", event.node()),
         };
-        write!(f, "{} {} {} of lock {}: {what}", self.at, self.request, self.mode, self.key)
+        write!(f, "{} {} of lock {}: {what}", event.request, event.mode, event.key)
     }
 }
 
@@ -151,6 +188,8 @@ struct Wire {
     value: Option<u64>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     lineage: Option<u64>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    why: Option<Why>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -166,6 +205,7 @@ enum Kind {
     Lost,
     Leased,
     Crashed,
+    LeftOut,
 }
 
 impl From<Event> for Wire {
@@ -178,18 +218,23 @@ impl From<Event> for Wire {
             What::Released => (Kind::Released, None),
             What::TimedOut => (Kind::TimedOut, None),
             What::Refused => (Kind::Refused, None),
-            What::Failed => (Kind::Failed, None),
+            What::Failed(_) => (Kind::Failed, None),
             What::Lost => (Kind::Lost, None),
             What::Leased { until, .. } => (Kind::Leased, Some(until.0)),
             What::Crashed => (Kind::Crashed, None),
+            What::LeftOut => (Kind::LeftOut, None),
         };
         let lineage = match event.what {
             What::Leased { lineage, .. } => Some(lineage),
             _ => None,
         };
+        let why = match event.what {
+            What::Failed(why) => Some(why),
+            _ => None,
+        };
         let ClientId { node, index: client } = event.request.client;
         let (number, key, shared) = (event.request.number, event.key.0, event.mode == Mode::Shared);
-        Wire { at: event.at.0, node, client, number, key, shared, what, value, lineage }
+        Wire { at: event.at.0, node, client, number, key, shared, what, value, lineage, why }
     }
 }
 
@@ -204,13 +249,14 @@ impl From<Wire> for Event {
             Kind::Released => What::Released,
             Kind::TimedOut => What::TimedOut,
             Kind::Refused => What::Refused,
-            Kind::Failed => What::Failed,
+            Kind::Failed => What::Failed(wire.why.unwrap_or(Why::Other)),
             Kind::Lost => What::Lost,
             Kind::Leased => {
                 let (until, lineage) = (wire.value.unwrap_or(0), wire.lineage.unwrap_or(0));
                 What::Leased { until: Nanos(until), lineage }
             }
             Kind::Crashed => What::Crashed,
+            Kind::LeftOut => What::LeftOut,
         };
         let client = ClientId { node: wire.node, index: wire.client };
         let request = RequestId { client, number: wire.number };
@@ -235,10 +281,11 @@ mod tests {
             What::Released,
             What::TimedOut,
             What::Refused,
-            What::Failed,
+            What::Failed(Why::LeftOut),
             What::Lost,
             What::Leased { until: Nanos(9), lineage: 3 },
             What::Crashed,
+            What::LeftOut,
         ];
         for (number, what) in (0..).zip(whats) {
             let request = RequestId { client: ClientId { node: 1, index: 2 }, number };

@@ -215,7 +215,7 @@ impl Meter<Event> for LockMeter {
             }
             What::TimedOut => ends.timed_out += 1,
             What::Refused => ends.refused += 1,
-            What::Failed => ends.failed += 1,
+            What::Failed(_) => ends.failed += 1,
             What::Lost => ends.lost += 1,
             What::Crashed => self.crash(event),
             What::Downgraded { .. } => {
@@ -223,7 +223,7 @@ impl Meter<Event> for LockMeter {
                 let holder = holders.iter_mut().find(|held| held.request == event.request);
                 holder.into_iter().for_each(|held| held.mode = Mode::Shared);
             }
-            What::Released | What::Outlasts | What::Leased { .. } => {}
+            What::Released | What::Outlasts | What::Leased { .. } | What::LeftOut => {}
         }
         if event.what.ends() {
             if let Some(holders) = self.held.get_mut(&event.key) {
@@ -240,6 +240,7 @@ mod tests {
     use super::*;
     use crate::history::ClientId;
     use crate::record::{Record, Recorder};
+    use crate::systems::locks::history::Why;
     use crate::systems::locks::oracles::LockOracles;
     use weft_protocols::locks::LockKey;
 
@@ -261,7 +262,7 @@ mod tests {
     fn every_request_is_counted_once_by_its_end() {
         use crate::oracle::Oracles;
         let book = book();
-        let ends = [Some(What::TimedOut), Some(What::Refused), Some(What::Failed), None];
+        let ends = [Some(What::TimedOut), Some(What::Refused), Some(What::Failed(Why::Other)), None];
         for (number, end) in (0..).zip(ends) {
             write(&book, 1, number, Mode::Shared, ASKS);
             end.into_iter().for_each(|end| write(&book, 2, number, Mode::Shared, end));

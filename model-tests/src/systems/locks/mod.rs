@@ -21,6 +21,7 @@ use crate::named::Named;
 use crate::oracle::{Conduct, Oracles};
 use crate::paper::Paper;
 use crate::record::{Record, Recorder};
+use crate::run::left_out;
 use crate::system::{Amount, Example, Measured, Place, System};
 use history::{Event, What};
 use oracles::{LockOracles, MostBypassed};
@@ -133,6 +134,9 @@ impl System for Locks {
         let started = match members {
             None => LockService::start(rt, mesh, config),
             Some(members) => {
+                let (clock, said) = (rt.clone(), record.clone());
+                let says = move |node| said.record(Event::of_node(clock.now(), node, What::LeftOut));
+                rt.spawn(left_out(members.changes(), says));
                 rt.spawn(leases::tell(members.clone(), rt.clone(), place.node, record.clone()));
                 LockService::start_with(rt, mesh, config, members)
             }

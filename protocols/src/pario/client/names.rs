@@ -18,7 +18,8 @@ impl<V: Verbs> Pario<V> {
     ///
     /// # Errors
     ///
-    /// The path cannot be, is there or lies in no directory, or the cluster has not that many servers.
+    /// The path cannot be, is there or lies in no directory, or the cluster has not that many servers. [`FsError::Stale`] if the directory's
+    /// server began anew before it answered, and somebody has removed the file meanwhile: it was made, and is gone.
     pub async fn create(&self, path: &str, layout: Option<Distribution>) -> Result<File, FsError> {
         let layout = layout.unwrap_or_else(|| self.0.config.layout());
         let request = Request::Create { path: Path::checked(path)?, layout };

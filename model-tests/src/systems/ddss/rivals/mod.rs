@@ -5,7 +5,7 @@ mod calls;
 mod rpc;
 mod versioned;
 
-use super::history::{Value, What};
+use super::history::{Value, What, Why};
 use super::workload::{Call, Request, Store};
 use crate::history::RequestId;
 use crate::system::Place;
@@ -64,6 +64,6 @@ impl<V: Verbs> Rival<V> {
                 got.map(|(version, value)| What::Got { value: Value::of(&value), version: Some(version) })
             }
         };
-        done.unwrap_or(What::Failed)
+        done.unwrap_or(What::Failed(Why::NotSaid))
     }
 }

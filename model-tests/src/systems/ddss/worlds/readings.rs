@@ -2,7 +2,7 @@
 //!
 //! A segment is a header as the shipped one, a lock in a word of its own, as the paper has it, and slots of one short value.
 
-use super::super::history::{Event, Value, What};
+use super::super::history::{Event, Value, What, Why};
 use super::{NAME, Publishing};
 use crate::harness::{Nodes, RecorderOf, Requests};
 use crate::history::{ClientId, RequestId};
@@ -121,12 +121,12 @@ impl Segment {
                     let next = of(NEXT.0, request);
                     next(What::Puts);
                     let put = this.put_next(request).await;
-                    next(put.unwrap_or(What::Failed));
+                    next(put.unwrap_or(What::Failed(Why::NotSaid)));
                     put.map(|_| What::Released)
                 }
                 _ => this.get().await,
             };
-            happens(done.unwrap_or(What::Failed));
+            happens(done.unwrap_or(What::Failed(Why::NotSaid)));
         }
     }
 }

@@ -50,7 +50,7 @@ impl Oracle<Event> for AtMostOnce {
 
     fn observe(&mut self, event: &Event) -> Result<(), String> {
         match event.what {
-            What::Leased { .. } => return Ok(()),
+            What::Leased { .. } | What::LeftOut => return Ok(()),
             What::Crashed => {
                 // Its next clients number their requests anew.
                 self.requests.retain(|request, _| request.client.node != event.request.client.node);
@@ -67,8 +67,8 @@ impl Oracle<Event> for AtMostOnce {
             What::Released => (Some(Stage::Holding), Stage::Over("has released it"), "releases it"),
             What::TimedOut => (Some(Stage::Waiting), Stage::Over("has given up"), "gives up"),
             What::Refused => (Some(Stage::Waiting), Stage::Over("has been refused"), "is refused"),
-            What::Failed => (Some(Stage::Waiting), Stage::Over("has failed"), "fails"),
-            What::Lost | What::Leased { .. } | What::Crashed => {
+            What::Failed(_) => (Some(Stage::Waiting), Stage::Over("has failed"), "fails"),
+            What::Lost | What::Leased { .. } | What::LeftOut | What::Crashed => {
                 (Some(Stage::Holding), Stage::Over("has lost it"), "loses it")
             }
         };

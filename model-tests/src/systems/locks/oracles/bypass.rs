@@ -43,14 +43,15 @@ impl Bypass {
                 self.waiting.entry(event.key).or_default().push(waiting);
             }
             What::Granted { .. } => self.grant(event),
-            What::TimedOut | What::Refused | What::Failed => {
+            What::TimedOut | What::Refused | What::Failed(_) => {
                 self.leave(event);
             }
             What::Crashed => {
                 let of_others = |of: &Waiting| of.request.client.node != event.request.client.node;
                 self.waiting.values_mut().for_each(|waiting| waiting.retain(of_others));
             }
-            What::Downgraded { .. } | What::Outlasts | What::Released | What::Lost | What::Leased { .. } => {}
+            What::Downgraded { .. } | What::Outlasts | What::Released | What::Lost => {}
+            What::Leased { .. } | What::LeftOut => {}
         }
     }
 

@@ -74,9 +74,9 @@ pub fn calls_of_a_lock(events: &[Event]) -> Vec<Call<LockOp, Through>> {
             What::Downgraded { .. } => calls.extend(at_once(LockOp::Downgrade)),
             What::Released => calls.extend(at_once(LockOp::Leave(event.mode))),
             // Who holds is judged by leases then, which a sequential object does not have.
-            What::Leased { .. } | What::Crashed | What::Outlasts => {}
+            What::Leased { .. } | What::Crashed | What::LeftOut | What::Outlasts => {}
             What::Lost => calls.extend(at_once(LockOp::Leave(event.mode))),
-            What::TimedOut | What::Refused | What::Failed => {
+            What::TimedOut | What::Refused | What::Failed(_) => {
                 let of_this = |call: &Call<_, _>| matches!(call, Call::Invoked(who, _) if *who == client);
                 if let Some(place) = calls.iter().rposition(of_this) {
                     calls.remove(place);

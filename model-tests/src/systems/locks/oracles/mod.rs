@@ -4,6 +4,7 @@
 
 mod at_most_once;
 mod bypass;
+mod causes;
 mod in_vain;
 mod linearizability;
 mod mutual_exclusion;
@@ -17,6 +18,7 @@ mod tests;
 
 pub use at_most_once::AtMostOnce;
 pub use bypass::{Bypass, MostBypassed};
+pub use causes::Causes;
 pub use in_vain::InVain;
 pub use linearizability::{ReadersWriter, calls_of_a_lock};
 pub use mutual_exclusion::MutualExclusion;
@@ -64,6 +66,7 @@ impl LockOracles {
 pub struct BesideExclusion {
     once: AtMostOnce,
     tokens: Tokens,
+    causes: Causes,
     progress: Progress,
     in_vain: InVain,
 }
@@ -74,6 +77,7 @@ impl BesideExclusion {
         BesideExclusion {
             once: AtMostOnce::default(),
             tokens: Tokens::new(tokens),
+            causes: Causes::default(),
             progress: Progress::default(),
             in_vain: InVain::default(),
         }
@@ -85,10 +89,10 @@ impl BesideExclusion {
         BesideExclusion { in_vain: self.in_vain.of_tries_alone(), ..self }
     }
 
-    /// The same, of nodes that are all members: every grant has a token.
+    /// The same, of nodes that are all members: every grant has a token, and one that is left out may lose what it has.
     #[must_use]
     pub fn among_members(self) -> BesideExclusion {
-        BesideExclusion { tokens: self.tokens.among_members(), ..self }
+        BesideExclusion { tokens: self.tokens.among_members(), causes: self.causes.unsaid(), ..self }
     }
 }
 
@@ -97,13 +101,13 @@ impl Oracles for BesideExclusion {
 
     fn promises(&self) -> Vec<(&'static str, &'static str)> {
         // Who waits in vain only worlds know.
-        let all: [&dyn Oracle<Event>; 3] = [&self.once, &self.tokens, &self.progress];
+        let all: [&dyn Oracle<Event>; 4] = [&self.once, &self.tokens, &self.causes, &self.progress];
         all.map(|oracle| (oracle.name(), oracle.promise())).to_vec()
     }
 
     fn observe(&mut self, event: &Event, broken: &mut dyn FnMut(Violation)) {
-        let BesideExclusion { once, tokens, progress, in_vain } = self;
-        let oracles: [&mut dyn Oracle<Event>; 3] = [once, tokens, &mut *progress];
+        let BesideExclusion { once, tokens, causes, progress, in_vain } = self;
+        let oracles: [&mut dyn Oracle<Event>; 4] = [once, tokens, causes, &mut *progress];
         show(event, oracles, broken);
         match event.what {
             What::Outlasts => in_vain.outlasts(event.request, progress),
@@ -121,7 +125,9 @@ impl Oracles for BesideExclusion {
     }
 
     fn finish(&mut self, now: Nanos, healthy: Nanos) -> Vec<Violation> {
-        self.progress.finish(now, healthy)
+        let oracle = self.causes.name();
+        let unexplained = self.causes.finish().map(|text| Violation { oracle, at: now, text });
+        self.progress.finish(now, healthy).into_iter().chain(unexplained).collect()
     }
 
     fn finish_unharmed(&self) -> Option<Violation> {
@@ -131,6 +137,7 @@ impl Oracles for BesideExclusion {
     fn state(&self, to: &mut dyn Hasher) {
         self.once.state(to);
         self.tokens.state(to);
+        self.causes.state(to);
         self.in_vain.state(to);
     }
 }

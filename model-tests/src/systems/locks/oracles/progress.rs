@@ -89,7 +89,7 @@ impl Oracle<Event> for Progress {
         let Event { at, request, key, mode, what } = *event;
         self.made += u64::from(matches!(what, What::Requested { .. }));
         match what {
-            What::Leased { .. } | What::Outlasts => {}
+            What::Leased { .. } | What::LeftOut | What::Outlasts => {}
             What::Crashed => self.open.retain(|request, _| request.client.node != event.request.client.node),
             _ if what.ends() => drop(self.open.remove(&request)),
             // It holds as long as it did, and lets others in.

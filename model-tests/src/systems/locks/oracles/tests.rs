@@ -3,7 +3,7 @@
 use super::*;
 use crate::history::{ClientId, RequestId};
 use crate::oracle::{Conduct, Judge, Leaks, Leftover};
-use crate::systems::locks::history::What;
+use crate::systems::locks::history::{What, Why};
 use Mode::{Exclusive, Shared};
 use weft_protocols::locks::{LockKey, Mode, Token};
 
@@ -28,6 +28,14 @@ fn event(at: u64, node: u32, mode: Mode, what: What) -> Event {
 fn judged(tokens: bool, history: &[Event]) -> Vec<String> {
     let mut judge = Judge::new(LockOracles::new(tokens));
     history.iter().for_each(|event| judge.observe(event));
+    judge.violations().iter().map(ToString::to_string).collect()
+}
+
+/// The same of one that comes to its end.
+fn to_the_end(history: &[Event]) -> Vec<String> {
+    let mut judge = Judge::new(LockOracles::new(false));
+    history.iter().for_each(|event| judge.observe(event));
+    judge.judge_end(Nanos::from_micros(1_000), Nanos::ZERO);
     judge.violations().iter().map(ToString::to_string).collect()
 }
 
@@ -119,9 +127,11 @@ fn who_comes_after_a_hold_that_nobody_gives_back_has_a_larger_token() {
     let text = "fencing tokens: at 6.00 us: n1/c0#0 is granted lock 0000000000000001 without a token, which is promised there";
     assert_eq!(judged(false, &without), [text], "a member");
     // Given back, or lost and told so: within a view all have one token.
+    let left_out = Event::of_node(Nanos::from_micros(3), 0, What::LeftOut);
     for over in [What::Released, What::Lost] {
         let history =
-            [begin.clone(), vec![event(3, 0, Exclusive, over)], gets(6, 1, Exclusive, 3).to_vec()].concat();
+            [begin.clone(), vec![left_out, event(3, 0, Exclusive, over)], gets(6, 1, Exclusive, 3).to_vec()]
+                .concat();
         assert_eq!(judged(false, &history), [""; 0]);
     }
 }
@@ -182,8 +192,9 @@ fn a_grant_for_nothing_or_for_the_second_time_is_noticed() {
 
 #[test]
 fn a_grant_after_the_request_ended_is_noticed() {
-    for end in [What::TimedOut, What::Refused, What::Failed] {
-        let history = [event(1, 0, Shared, ASKS), event(2, 0, Shared, end), event(3, 0, Shared, GRANTED)];
+    for end in [What::TimedOut, What::Refused, What::Failed(Why::NotSaid)] {
+        let tries = What::Requested { deadline: Some(Nanos::from_micros(1)) };
+        let history = [event(1, 0, Shared, tries), event(2, 0, Shared, end), event(3, 0, Shared, GRANTED)];
         assert_eq!(judged(false, &history).len(), 1, "{end:?}");
     }
 }
@@ -265,7 +276,7 @@ fn a_lost_lock_is_told_as_held_by_nobody() {
 
 #[test]
 fn every_way_to_end_ends_a_request() {
-    for end in [What::TimedOut, What::Refused, What::Failed, What::Released] {
+    for end in [What::TimedOut, What::Refused, What::Failed(Why::LeftOut), What::Released] {
         let mut progress = Progress::default();
         progress.observe(&event(1, 0, Shared, ASKS)).unwrap();
         progress.observe(&event(2, 0, Shared, end)).unwrap();
@@ -321,7 +332,7 @@ fn checks_name_the_oracle_that_was_violated_and_no_other() {
     let broken: Vec<_> = judge.checks().into_iter().filter(|check| !check.held).collect();
     assert_eq!(broken.len(), 1);
     assert_eq!((broken[0].oracle, broken[0].violations), ("mutual exclusion", 1));
-    assert_eq!(judge.checks().len(), 7);
+    assert_eq!(judge.checks().len(), 8);
 }
 
 #[test]
@@ -413,4 +424,46 @@ fn who_tries_and_is_the_only_one_to_have_asked_is_not_refused() {
     assert!(found(&[tries]).is_some_and(|text| text.contains("n1/c0#0 only tries")));
     assert_eq!(found(&[event(4, 0, Exclusive, ASKS), tries]), None);
     assert_eq!(found(&[tries, event(6, 0, Exclusive, ASKS)]), None);
+}
+
+#[test]
+fn who_is_refused_gives_up_or_fails_without_cause_is_told() {
+    let asks = |deadline: Option<u64>| What::Requested { deadline: deadline.map(Nanos::from_micros) };
+    // Node 0 asks at 100 us, and ends so at 200 us.
+    let told = |deadline, node: Option<(u32, What)>, end| {
+        let of_node = |(node, what)| Event::of_node(Nanos::from_micros(150), node, what);
+        let asked = event(100, 0, Exclusive, asks(deadline));
+        let history: Vec<Event> =
+            [asked].into_iter().chain(node.map(of_node)).chain([event(200, 0, Exclusive, end)]).collect();
+        let told = to_the_end(&history);
+        assert!(told.iter().all(|told| told.starts_with("causes")), "{told:?}");
+        told.len()
+    };
+    assert_eq!(told(Some(100), None, What::Refused), 0);
+    assert_eq!(told(None, None, What::Refused), 1, "it would have waited");
+    assert_eq!(told(Some(200), None, What::Refused), 1);
+    assert_eq!(told(Some(200), None, What::TimedOut), 0);
+    assert_eq!(told(Some(300), None, What::TimedOut), 1, "too early");
+    assert_eq!(told(None, None, What::TimedOut), 1);
+    let out = What::Failed(Why::LeftOut);
+    assert_eq!(told(None, None, out), 1);
+    assert_eq!(told(None, Some((1, What::LeftOut)), out), 1, "another one was");
+    assert_eq!(told(None, Some((0, What::LeftOut)), out), 0);
+    assert_eq!(told(None, Some((1, What::Crashed)), out), 0, "that may have been a majority of two");
+    assert_eq!(told(None, Some((0, What::LeftOut)), What::Failed(Why::Other)), 1);
+}
+
+#[test]
+fn who_loses_a_lock_without_cause_is_told() {
+    let told = |node: Option<(u32, What)>| {
+        let of_node = |(node, what)| Event::of_node(Nanos::from_micros(150), node, what);
+        let held = asks_and_gets(100, 0, Exclusive);
+        let history: Vec<Event> =
+            held.into_iter().chain(node.map(of_node)).chain([event(200, 0, Exclusive, What::Lost)]).collect();
+        to_the_end(&history).len()
+    };
+    assert_eq!(told(None), 1);
+    assert_eq!(told(Some((1, What::LeftOut))), 1);
+    assert_eq!(told(Some((0, What::LeftOut))), 0);
+    assert_eq!(told(Some((1, What::Crashed))), 0);
 }

@@ -122,8 +122,9 @@ async fn client(
         let request = RequestId { client: ClientId { node, index: 0 }, number };
         let record = |what| recorder.record(Event { at: Nanos::ZERO, request, key, mode, what });
         record(What::Requested { deadline: None });
-        let Ok(grant) = locks.lock(key, mode).at((number, "asks")).await else {
-            return record(What::Failed);
+        let grant = match locks.lock(key, mode).at((number, "asks")).await {
+            Ok(grant) => grant,
+            Err(why) => return record((&why).into()),
         };
         record(What::Granted { token: grant.token() });
         granted(members.view().map_or(0, |view| view.id.number));

@@ -12,7 +12,7 @@ use crate::system::Place;
 use crate::systems::locks::history::{Event, What};
 use crate::systems::locks::workload::{LockWork, Request, WaitPolicy};
 use crate::systems::locks::{LockCounts, Locks};
-use weft_protocols::locks::{LockClient, LockError, LockKey, LockService, Mode, Scheme};
+use weft_protocols::locks::{LockClient, LockKey, LockService, Mode, Scheme};
 use weft_protocols::rt::fingerprint::StateHasher;
 use weft_protocols::rt::{Rt, WaitPoint};
 use weft_protocols::transport::{MeshConfig, MeshStats, Planted};
@@ -228,9 +228,7 @@ async fn perform<V: Verbs>(
     };
     let mut grant = match answer {
         Ok(grant) => grant,
-        Err(LockError::Deadline) => return record(What::TimedOut),
-        Err(LockError::WouldBlock) => return record(What::Refused),
-        Err(_) => return record(What::Failed),
+        Err(why) => return record((&why).into()),
     };
     record(What::Granted { token: grant.token() });
     if holds(rt, hold).at("holds").await {

@@ -61,7 +61,7 @@ impl FileOracles {
         self.bytes.restarted(node, serves, at);
         let all_gone = serves && self.bytes.survival == Survival::Nothing;
         self.names.restarted(node, all_gone);
-        self.opened.forgotten |= all_gone;
+        self.opened.restarted(node, node == 0, all_gone);
         self.places.restarted(node, node == 0, all_gone, at);
         self.progress.node_restarted(node);
     }

@@ -408,3 +408,22 @@ fn bytes_that_a_server_forgot_may_be_given_out_again() {
     assert_eq!(told(Survival::Nothing), NOTHING);
     assert_eq!(told(Survival::Names), ["places"]);
 }
+
+#[test]
+fn a_file_that_is_not_open_is_told_unless_it_was_made_while_its_home_began_anew() {
+    let survives = |history: &[_]| judged(FileOracles::new(2, 0).surviving(1, Survival::Answered), history);
+    let made = [(1, (1, 0), CREATES), (2, (1, 0), What::Stale)];
+    assert_eq!(survives(&made), ["open files"]);
+    let amid = |node| [(1, (1, 0), CREATES), (2, (node, 9), What::Restarted), (3, (1, 0), What::Stale)];
+    assert_eq!(survives(&amid(0)), NOTHING);
+    assert_eq!(survives(&amid(2)), ["open files"], "that one is not its home");
+    // What has returned is open.
+    let later = [
+        (1, (1, 0), CREATES),
+        (2, (1, 0), What::Opened(1)),
+        (3, (0, 9), What::Restarted),
+        (4, (1, 0), WRITES),
+        (5, (1, 0), What::Stale),
+    ];
+    assert_eq!(survives(&later), ["open files"]);
+}

@@ -8,7 +8,7 @@ use crate::named::Named;
 use crate::oracle::Linearizability;
 use crate::oracle::linearizability::{self, Call, CounterOp};
 use crate::record::Record;
-use crate::systems::locks::history::{Event, What};
+use crate::systems::locks::history::{Event, What, Why};
 use std::cell::RefCell;
 use std::rc::Rc;
 use weft_protocols::locks::{LockKey, Mode};
@@ -129,7 +129,11 @@ impl Model for Counter {
                 told.called(node);
                 let added = add(&mesh, home, at, adding).await;
                 told.ended(node, &added);
-                record(if added.is_ok() { What::Granted { token: None } } else { What::Failed });
+                record(if added.is_ok() {
+                    What::Granted { token: None }
+                } else {
+                    What::Failed(Why::NotSaid)
+                });
                 if added.is_ok() {
                     record(What::Released);
                 }

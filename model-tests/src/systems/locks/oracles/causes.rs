@@ -1,0 +1,104 @@
+//! What a call says that ends without a grant, and what a client is told that has one.
+
+use crate::history::RequestId;
+use crate::oracle::{Oracle, Outcasts, unexplained};
+use crate::systems::locks::history::{Event, Timeless, What, Why};
+use std::collections::BTreeMap;
+use std::hash::{Hash, Hasher};
+use weft_verbs::Nanos;
+
+/// A request ends without its lock, or loses it, with cause: who wants to wait is not refused, who waits to the end does not give up, and
+/// faults of links are repaired and not told.
+#[derive(Clone, Debug, Default)]
+pub struct Causes {
+    /// Requests that wait, with when they give up.
+    waiting: BTreeMap<RequestId, Wanted>,
+    outcasts: Outcasts,
+    /// The history does not say whom views leave out.
+    unsaid: bool,
+}
+
+/// What a request said as it was made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+struct Wanted {
+    at: Nanos,
+    deadline: Option<Nanos>,
+}
+
+impl Wanted {
+    /// A deadline is told by the node's clock and judged by the fabric's, which may differ by so much of the time waited.
+    const CLOCKS_DIFFER: u64 = 100;
+
+    fn may_give_up(self, now: Nanos) -> bool {
+        let wait = |deadline: Nanos| deadline.0.saturating_sub(self.at.0);
+        let early = |deadline: Nanos| Nanos(wait(deadline) / Wanted::CLOCKS_DIFFER);
+        // In worlds no time passes that histories know of.
+        self.deadline.is_some_and(|deadline| now == self.at || now + early(deadline) >= deadline)
+    }
+
+    fn may_be_refused(self) -> bool {
+        self.deadline.is_some_and(|deadline| deadline <= self.at)
+    }
+}
+
+impl Causes {
+    /// The same, of a history that does not say whom views leave out.
+    #[must_use]
+    pub fn unsaid(self) -> Causes {
+        Causes { unsaid: true, ..self }
+    }
+
+    /// Adds to a hash what is to be judged yet, and by what.
+    pub fn state(&self, mut to: &mut dyn Hasher) {
+        (&self.waiting, &self.outcasts).hash(&mut to);
+    }
+
+    /// What nothing has explained by the end.
+    pub fn finish(&self) -> impl Iterator<Item = String> {
+        self.outcasts.finish()
+    }
+}
+
+impl Oracle<Event> for Causes {
+    fn name(&self) -> &'static str {
+        "causes"
+    }
+
+    fn promise(&self) -> &'static str {
+        "nobody is refused, gives up or loses a lock without cause"
+    }
+
+    fn observe(&mut self, event: &Event) -> Result<(), String> {
+        let node = event.request.client.node;
+        let wanted = match event.what {
+            What::Requested { deadline } => {
+                self.waiting.insert(event.request, Wanted { at: event.at, deadline });
+                return Ok(());
+            }
+            What::Crashed => {
+                self.waiting.retain(|request, _| request.client.node != node);
+                self.outcasts.crashes(node);
+                return Ok(());
+            }
+            What::LeftOut => {
+                self.outcasts.is_left_out(node);
+                return Ok(());
+            }
+            _ => self.waiting.remove(&event.request),
+        };
+        // Of a request that was never made another oracle speaks.
+        let has_cause = match event.what {
+            What::TimedOut => wanted.is_none_or(|wanted| wanted.may_give_up(event.at)),
+            What::Refused => wanted.is_none_or(Wanted::may_be_refused),
+            What::Failed(Why::LeftOut) | What::Lost => {
+                if !self.unsaid {
+                    self.outcasts.says(node, || Timeless(event).to_string());
+                }
+                true
+            }
+            What::Failed(Why::Other) => false,
+            _ => true,
+        };
+        if has_cause { Ok(()) } else { Err(unexplained(&Timeless(event).to_string())) }
+    }
+}
