@@ -252,12 +252,16 @@ impl<V: Verbs> Ddss<V> {
         true
     }
 
-    /// Keeps what a node says until the view has it. What a node says that has no part any more counts at once; and this node, once it hears
-    /// of no view, goes on as a home for whoever asks. (Where its view is lost another one comes, and says which incarnations have died.)
+    /// Keeps what a node says until the view has it. That it has no part any more counts at once, and what it asked for before it does not wait
+    /// for. This node, once it hears of no view, goes on as a home for whoever asks. (Where its view is lost another one comes, and says which
+    /// incarnations have died.)
     pub(super) fn keeps(&self, from: Rank, said: Message) -> bool {
         let Some(following) = &self.0.following else { return false };
-        let counts = matches!(said, Message::Parted { .. });
-        if counts || following.hears_of_none.get() || self.member(from).is_some() {
+        if matches!(said, Message::Parted { .. }) {
+            following.early.borrow_mut().remove(&from);
+            return false;
+        }
+        if following.hears_of_none.get() || self.member(from).is_some() {
             return false;
         }
         following.early.borrow_mut().entry(from).or_default().push(said);

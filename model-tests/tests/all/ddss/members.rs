@@ -51,3 +51,17 @@ fn nothing_that_was_meant_for_an_incarnation_is_said_to_the_next() {
 fn a_list_that_was_begun_and_given_up_keeps_no_other_from_being_decided() {
     assert_kept(include_str!("begun_and_given_up.toml"), 3909);
 }
+
+/// A home whose view was lost heard a request of a node's next incarnation before the view that said that the last one had died: that one's
+/// death ended the next one's part, and the answer was for the dead.
+#[test]
+fn a_home_whose_view_is_lost_hears_who_has_died_before_it_hears_who_comes_next() {
+    assert_kept(include_str!("asked_of_one_whose_view_was_lost.toml"), 103_489);
+}
+
+/// A node asked for a turn, which its home kept for the view to come, and then had no part any more, which counts at once. The view came,
+/// and the node was given a turn.
+#[test]
+fn who_has_no_part_any_more_does_not_wait_for_what_it_asked_before() {
+    assert_kept(include_str!("asked_before_it_parted.toml"), 111_633);
+}

@@ -239,6 +239,13 @@ fn a_file_can_be_renamed_and_opened_before_its_maker_is_told_of_it() {
     assert_kept(include_str!("renamed_before_it_is_told.toml"), 6278);
 }
 
+/// A close waited for a commit of the directory, and the client told meanwhile what it had open but for that: the close was counted twice,
+/// and a file that was open was not.
+#[test]
+fn a_file_that_is_open_twice_is_so_once_after_a_close_while_its_home_restarts() {
+    assert_kept(include_str!("closed_before_it_told.toml"), 111_837);
+}
+
 #[test]
 fn who_closes_a_file_while_its_server_restarts_is_told_once_of_lost_writes() {
     assert_kept(include_str!("closed_amid_a_restart.toml"), 7305);

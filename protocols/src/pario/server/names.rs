@@ -189,10 +189,6 @@ impl Names {
 
     /// A client closes what it opened once, in this life of the home or in an earlier one. A file without a name may end with that.
     pub(super) fn close(&mut self, from: Rank, handle: Handle, earlier: bool) -> Result<(), Refusal> {
-        // What this life has not heard of, it will not be told of either: the client has closed it.
-        if earlier && self.is_untold(from, handle) {
-            return Ok(());
-        }
         let Some(inode) = self.inodes.get_mut(&handle).filter(|inode| inode.opens.contains_key(&from)) else {
             return if earlier { Ok(()) } else { Err(Refusal::Stale) };
         };
@@ -244,8 +240,8 @@ impl Names {
         self.inodes.get_mut(&handle).filter(has).ok_or(Refusal::Stale)
     }
 
-    /// Whether a client may have a file open of which it has not told this life.
-    fn is_untold(&self, from: Rank, handle: Handle) -> bool {
+    /// Whether a client may have a file open of which it has not told this life. Nor will it tell this life of what it closes before.
+    pub(super) fn is_untold(&self, from: Rank, handle: Handle) -> bool {
         self.unheard.get(&from).is_some_and(|told| handle > *told)
     }
 

@@ -334,3 +334,25 @@ fn a_file_that_nobody_can_reach_is_removed_though_its_end_finds_no_room_in_the_l
     bench.on(Event::Stored { op: removed[0], end: Ok(Stored::Done) });
     assert!(bench.is_empty());
 }
+
+/// A close waits for a commit, and behind it the client tells what else it has open of that file.
+#[test]
+fn a_close_of_what_its_home_has_not_heard_of_closes_nothing_that_it_hears_of_before_its_turn() {
+    let mut bench = logged(Names::default(), None);
+    bench.ask(1, create("a", Distribution::single(0)));
+    let (log, told) = committed(&mut bench);
+    let [(1, Answer::Opened { handle, .. })] = told[..] else { panic!("{told:?}") };
+    let mut bench = next_life(&log);
+    bench.ask(2, create("b", Distribution::single(0)));
+    let [Action::Commit { op, .. }] = bench.actions[..] else { panic!("{:?}", bench.actions) };
+    let close = Request::Close { handle, epoch: EPOCH - 1 };
+    let closed = answers(bench.on(Event::Request { from: rank(9), id: 3, request: close }));
+    assert_eq!(closed, [(3, Answer::Done)]);
+    // It had the file open twice.
+    bench.on(Event::Heard { client: rank(9), open: vec![(handle, 1)], more: false });
+    let place = Request::Place { handle, len: 10, least: 0, cuts: (EPOCH, 0) };
+    bench.on(Event::Request { from: rank(9), id: 4, request: place });
+    bench.on(Event::Committed { op, end: Ok(()) });
+    let (_, told) = committed(&mut bench);
+    assert_eq!(told, [(4, Answer::Place { at: 0 })]);
+}
