@@ -5,6 +5,7 @@ mod crash_states;
 mod full_disk;
 mod groups;
 mod guests;
+mod lists;
 
 use crate::common::{assert_kept, explore, stormy, struck};
 use weft_check::explore::{Options, Size};
