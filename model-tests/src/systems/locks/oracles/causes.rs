@@ -65,7 +65,7 @@ impl Oracle<Event> for Causes {
     }
 
     fn promise(&self) -> &'static str {
-        "nobody is refused, gives up or loses a lock without cause"
+        "nobody is refused or loses a lock without cause"
     }
 
     fn observe(&mut self, event: &Event) -> Result<(), String> {
