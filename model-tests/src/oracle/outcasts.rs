@@ -1,6 +1,8 @@
 //! Who may say that the others go on without its node.
 
+use super::Violation;
 use std::collections::{BTreeMap, BTreeSet};
+use weft_verbs::Nanos;
 
 /// The nodes that have no part in the membership any more, by the histories of those that have.
 ///
@@ -35,9 +37,10 @@ impl Outcasts {
         }
     }
 
-    /// What nothing has explained by the end.
-    pub fn finish(&self) -> impl Iterator<Item = String> {
-        self.unexplained.values().map(|words| unexplained(words))
+    /// What nothing has explained by the end, as violations of an oracle.
+    pub fn finish(&self, oracle: &'static str, now: Nanos) -> impl Iterator<Item = Violation> {
+        let violation = move |words: &String| Violation { oracle, at: now, text: unexplained(words) };
+        self.unexplained.values().map(violation)
     }
 }
 
@@ -63,7 +66,7 @@ mod tests {
                 if !before {
                     happens(&mut outcasts);
                 }
-                outcasts.finish().count()
+                outcasts.finish("", Nanos::ZERO).count()
             })
         };
         assert_eq!(told(|outcasts| outcasts.is_left_out(1)), [0, 0]);

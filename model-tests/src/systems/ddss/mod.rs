@@ -251,9 +251,8 @@ impl System for Segments {
     ) -> Result<Service<V>, String> {
         let Place { rt, mesh, .. } = place;
         if let Some(members) = &place.members {
-            let (clock, record) = (rt.clone(), record.clone());
-            let says = move |node| record.record(Event::of_node(clock.now(), node, What::LeftOut));
-            drop(rt.spawn(left_out(members.changes(), says)));
+            let record = record.clone();
+            left_out(rt, members, move |at, node| record.record(Event::of_node(at, node, What::LeftOut)));
         }
         let ddss = match &place.members {
             None => Ddss::start(rt, mesh),

@@ -362,9 +362,7 @@ impl Oracles for DdssOracles {
     }
 
     fn finish(&mut self, now: Nanos, healthy: Nanos) -> Vec<Violation> {
-        let oracle = self.causes.name();
-        let unexplained = self.causes.finish().map(|text| Violation { oracle, at: now, text });
-        self.progress.finish(now, healthy).chain(unexplained).collect()
+        self.progress.finish(now, healthy).chain(self.causes.finish(now)).collect()
     }
 
     fn state(&self, mut to: &mut dyn Hasher) {

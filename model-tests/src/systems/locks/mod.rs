@@ -134,9 +134,8 @@ impl System for Locks {
         let started = match members {
             None => LockService::start(rt, mesh, config),
             Some(members) => {
-                let (clock, said) = (rt.clone(), record.clone());
-                let says = move |node| said.record(Event::of_node(clock.now(), node, What::LeftOut));
-                rt.spawn(left_out(members.changes(), says));
+                let said = record.clone();
+                left_out(rt, members, move |at, node| said.record(Event::of_node(at, node, What::LeftOut)));
                 rt.spawn(leases::tell(members.clone(), rt.clone(), place.node, record.clone()));
                 LockService::start_with(rt, mesh, config, members)
             }

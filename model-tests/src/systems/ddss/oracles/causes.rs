@@ -1,9 +1,10 @@
 //! What a call says that fails.
 
 use super::super::history::{Event, Timeless, What, Why};
-use crate::oracle::{Oracle, Outcasts, unexplained};
+use crate::oracle::{Oracle, Outcasts, Violation, unexplained};
 use std::collections::BTreeSet;
 use weft_protocols::ddss::{Model, Name};
+use weft_verbs::Nanos;
 
 /// A call fails with cause: faults of links are repaired and not told, and who dies or is left out is named.
 #[derive(Clone, Debug, Hash)]
@@ -38,8 +39,8 @@ impl Causes {
     }
 
     /// What nothing has explained by the end.
-    pub fn finish(&self) -> impl Iterator<Item = String> {
-        self.outcasts.finish()
+    pub fn finish(&self, now: Nanos) -> impl Iterator<Item = Violation> {
+        self.outcasts.finish(self.name(), now)
     }
 }
 
@@ -80,7 +81,6 @@ impl Oracle<Event> for Causes {
 mod tests {
     use super::*;
     use crate::history::{ClientId, RequestId};
-    use weft_verbs::Nanos;
 
     /// Whether it is an error that a call of node 1 fails, to a segment that it has put to before; meanwhile nodes are left out, or crash.
     fn is_told(model: Model, meanwhile: &[(u32, What)], why: Why) -> bool {
@@ -92,7 +92,7 @@ mod tests {
         for event in before.chain(meanwhile) {
             oracle.observe(&event).expect("nothing fails");
         }
-        oracle.observe(&event(What::Failed(why))).is_err() || oracle.finish().count() > 0
+        oracle.observe(&event(What::Failed(why))).is_err() || oracle.finish(Nanos::ZERO).count() > 0
     }
 
     #[test]

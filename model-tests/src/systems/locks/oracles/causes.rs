@@ -1,7 +1,7 @@
 //! What a call says that ends without a grant, and what a client is told that has one.
 
 use crate::history::RequestId;
-use crate::oracle::{Oracle, Outcasts, unexplained};
+use crate::oracle::{Oracle, Outcasts, Violation, unexplained};
 use crate::systems::locks::history::{Event, Timeless, What, Why};
 use std::collections::BTreeMap;
 use std::hash::{Hash, Hasher};
@@ -54,8 +54,8 @@ impl Causes {
     }
 
     /// What nothing has explained by the end.
-    pub fn finish(&self) -> impl Iterator<Item = String> {
-        self.outcasts.finish()
+    pub fn finish(&self, now: Nanos) -> impl Iterator<Item = Violation> {
+        self.outcasts.finish(self.name(), now)
     }
 }
 

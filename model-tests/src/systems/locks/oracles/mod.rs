@@ -125,9 +125,7 @@ impl Oracles for BesideExclusion {
     }
 
     fn finish(&mut self, now: Nanos, healthy: Nanos) -> Vec<Violation> {
-        let oracle = self.causes.name();
-        let unexplained = self.causes.finish().map(|text| Violation { oracle, at: now, text });
-        self.progress.finish(now, healthy).into_iter().chain(unexplained).collect()
+        self.progress.finish(now, healthy).into_iter().chain(self.causes.finish(now)).collect()
     }
 
     fn finish_unharmed(&self) -> Option<Violation> {

@@ -24,17 +24,21 @@ fn event(at: u64, node: u32, mode: Mode, what: What) -> Event {
     Event { at: Nanos::from_micros(at), request: first(node), key: LockKey(1), mode, what }
 }
 
-/// What a judge with or without tokens has to say about a history.
-fn judged(tokens: bool, history: &[Event]) -> Vec<String> {
+/// A judge with or without tokens who has seen a history.
+fn judge(tokens: bool, history: &[Event]) -> Judge<LockOracles> {
     let mut judge = Judge::new(LockOracles::new(tokens));
     history.iter().for_each(|event| judge.observe(event));
-    judge.violations().iter().map(ToString::to_string).collect()
+    judge
+}
+
+/// What it has to say.
+fn judged(tokens: bool, history: &[Event]) -> Vec<String> {
+    judge(tokens, history).violations().iter().map(ToString::to_string).collect()
 }
 
 /// The same of one that comes to its end.
 fn to_the_end(history: &[Event]) -> Vec<String> {
-    let mut judge = Judge::new(LockOracles::new(false));
-    history.iter().for_each(|event| judge.observe(event));
+    let mut judge = judge(false, history);
     judge.judge_end(Nanos::from_micros(1_000), Nanos::ZERO);
     judge.violations().iter().map(ToString::to_string).collect()
 }
