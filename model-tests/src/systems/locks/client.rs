@@ -20,33 +20,36 @@ pub(super) async fn perform<V: Verbs>(
     let record = |at, what| {
         recorder.record(Event { at, request: id, key: request.key, mode: request.mode, what });
     };
-    match ask(rt, locks, &request, &record).await {
+    let asked = rt.now();
+    let deadline = match request.wait {
+        WaitPolicy::Wait => None,
+        WaitPolicy::Until(timeout) => Some(asked + timeout),
+        WaitPolicy::Try => Some(asked),
+    };
+    record(asked, What::Requested { deadline });
+    match ask(locks, &request, deadline).await {
         Ok(grant) => hold(rt, grant, &request, &record, recorder).await,
-        Err(error) => record(rt.now(), (&error).into()),
+        Err(error) => {
+            let now = rt.now();
+            let what = match What::from(&error) {
+                // Who waits for ever has no deadline to give up at.
+                What::TimedOut { .. } => What::TimedOut { early: deadline.unwrap_or(Nanos::MAX) - now },
+                what => what,
+            };
+            record(now, what);
+        }
     }
 }
 
 async fn ask<V: Verbs>(
-    rt: &Rt<V>,
     locks: &LockClient<V>,
     request: &Request,
-    record: &impl Fn(Nanos, What),
+    deadline: Option<Nanos>,
 ) -> Result<Grant<V>, LockError> {
-    match request.wait {
-        WaitPolicy::Wait => {
-            record(rt.now(), What::Requested { deadline: None });
-            locks.lock(request.key, request.mode).await
-        }
-        WaitPolicy::Until(timeout) => {
-            let deadline = rt.now() + timeout;
-            record(rt.now(), What::Requested { deadline: Some(deadline) });
-            locks.lock_until(request.key, request.mode, deadline).await
-        }
-        WaitPolicy::Try => {
-            let now = rt.now();
-            record(now, What::Requested { deadline: Some(now) });
-            locks.try_lock(request.key, request.mode).await
-        }
+    match (request.wait, deadline) {
+        (WaitPolicy::Try, _) => locks.try_lock(request.key, request.mode).await,
+        (_, Some(deadline)) => locks.lock_until(request.key, request.mode, deadline).await,
+        (_, None) => locks.lock(request.key, request.mode).await,
     }
 }
 

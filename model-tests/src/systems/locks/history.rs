@@ -51,7 +51,10 @@ pub enum What {
     /// The client is about to call `unlock`.
     Released,
     /// The call returned without a grant because its deadline passed.
-    TimedOut,
+    TimedOut {
+        /// How long before its deadline that was, by the clock of the client's node, which alone knows.
+        early: Nanos,
+    },
     /// A `try_lock` returned without a grant because the lock was not free.
     Refused,
     /// The call returned with another error.
@@ -86,7 +89,7 @@ pub enum Why {
 impl From<&LockError> for What {
     fn from(error: &LockError) -> What {
         match error {
-            LockError::Deadline => What::TimedOut,
+            LockError::Deadline => What::TimedOut { early: Nanos::ZERO },
             LockError::WouldBlock => What::Refused,
             LockError::LeftOut => What::Failed(Why::LeftOut),
             _ => What::Failed(Why::Other),
@@ -97,7 +100,7 @@ impl From<&LockError> for What {
 impl What {
     /// Whether the request is over with this, and its client holds nothing.
     pub fn ends(self) -> bool {
-        matches!(self, What::Released | What::TimedOut | What::Refused | What::Failed(_) | What::Lost)
+        matches!(self, What::Released | What::TimedOut { .. } | What::Refused | What::Failed(_) | What::Lost)
     }
 }
 
@@ -123,7 +126,8 @@ impl fmt::Display for Timeless<'_> {
             What::Downgraded { token: Some(token) } => format!("goes on sharing, token {token}"),
             What::Outlasts => "holds while all else rests".to_string(),
             What::Released => "releases".to_string(),
-            What::TimedOut => "gives up".to_string(),
+            What::TimedOut { early: Nanos::ZERO } => "gives up".to_string(),
+            What::TimedOut { early } => format!("gives up {early} before its deadline"),
             What::Refused => "is refused".to_string(),
             What::Failed(Why::LeftOut) => "is told that the others go on without its node".to_string(),
             What::Failed(Why::NotSaid | Why::Other) => "fails".to_string(),
@@ -216,7 +220,7 @@ impl From<Event> for Wire {
             What::Downgraded { token } => (Kind::Downgraded, token.map(|token| token.0)),
             What::Outlasts => (Kind::Outlasts, None),
             What::Released => (Kind::Released, None),
-            What::TimedOut => (Kind::TimedOut, None),
+            What::TimedOut { early } => (Kind::TimedOut, Some(early.0).filter(|early| *early > 0)),
             What::Refused => (Kind::Refused, None),
             What::Failed(_) => (Kind::Failed, None),
             What::Lost => (Kind::Lost, None),
@@ -247,7 +251,7 @@ impl From<Wire> for Event {
             Kind::Downgraded => What::Downgraded { token },
             Kind::Outlasts => What::Outlasts,
             Kind::Released => What::Released,
-            Kind::TimedOut => What::TimedOut,
+            Kind::TimedOut => What::TimedOut { early: Nanos(wire.value.unwrap_or(0)) },
             Kind::Refused => What::Refused,
             Kind::Failed => What::Failed(wire.why.unwrap_or(Why::Other)),
             Kind::Lost => What::Lost,
@@ -279,7 +283,8 @@ mod tests {
             What::Granted { token },
             What::Downgraded { token },
             What::Released,
-            What::TimedOut,
+            What::TimedOut { early: Nanos::ZERO },
+            What::TimedOut { early: Nanos(4) },
             What::Refused,
             What::Failed(Why::LeftOut),
             What::Lost,

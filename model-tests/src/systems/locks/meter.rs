@@ -213,7 +213,7 @@ impl Meter<Event> for LockMeter {
                     times.add(event.at - asked);
                 }
             }
-            What::TimedOut => ends.timed_out += 1,
+            What::TimedOut { .. } => ends.timed_out += 1,
             What::Refused => ends.refused += 1,
             What::Failed(_) => ends.failed += 1,
             What::Lost => ends.lost += 1,
@@ -262,7 +262,12 @@ mod tests {
     fn every_request_is_counted_once_by_its_end() {
         use crate::oracle::Oracles;
         let book = book();
-        let ends = [Some(What::TimedOut), Some(What::Refused), Some(What::Failed(Why::Other)), None];
+        let ends = [
+            Some(What::TimedOut { early: Nanos::ZERO }),
+            Some(What::Refused),
+            Some(What::Failed(Why::Other)),
+            None,
+        ];
         for (number, end) in (0..).zip(ends) {
             write(&book, 1, number, Mode::Shared, ASKS);
             end.into_iter().for_each(|end| write(&book, 2, number, Mode::Shared, end));

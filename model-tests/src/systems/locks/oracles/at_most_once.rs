@@ -65,7 +65,7 @@ impl Oracle<Event> for AtMostOnce {
             What::Downgraded { .. } => (Some(Stage::Holding), Stage::Holding, "is downgraded"),
             What::Outlasts => (Some(Stage::Holding), Stage::Holding, "outlasts all else"),
             What::Released => (Some(Stage::Holding), Stage::Over("has released it"), "releases it"),
-            What::TimedOut => (Some(Stage::Waiting), Stage::Over("has given up"), "gives up"),
+            What::TimedOut { .. } => (Some(Stage::Waiting), Stage::Over("has given up"), "gives up"),
             What::Refused => (Some(Stage::Waiting), Stage::Over("has been refused"), "is refused"),
             What::Failed(_) => (Some(Stage::Waiting), Stage::Over("has failed"), "fails"),
             What::Lost | What::Leased { .. } | What::LeftOut | What::Crashed => {

@@ -43,7 +43,7 @@ impl Bypass {
                 self.waiting.entry(event.key).or_default().push(waiting);
             }
             What::Granted { .. } => self.grant(event),
-            What::TimedOut | What::Refused | What::Failed(_) => {
+            What::TimedOut { .. } | What::Refused | What::Failed(_) => {
                 self.leave(event);
             }
             What::Crashed => {

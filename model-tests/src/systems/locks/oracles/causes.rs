@@ -11,34 +11,11 @@ use weft_verbs::Nanos;
 /// faults of links are repaired and not told.
 #[derive(Clone, Debug, Default)]
 pub struct Causes {
-    /// Requests that wait, with when they give up.
-    waiting: BTreeMap<RequestId, Wanted>,
+    /// Requests that wait, with how long they would, if not for ever.
+    waiting: BTreeMap<RequestId, Option<Nanos>>,
     outcasts: Outcasts,
     /// The history does not say whom views leave out.
     unsaid: bool,
-}
-
-/// What a request said as it was made.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-struct Wanted {
-    at: Nanos,
-    deadline: Option<Nanos>,
-}
-
-impl Wanted {
-    /// A deadline is told by the node's clock and judged by the fabric's, which may differ by so much of the time waited.
-    const CLOCKS_DIFFER: u64 = 100;
-
-    fn may_give_up(self, now: Nanos) -> bool {
-        let wait = |deadline: Nanos| deadline.0.saturating_sub(self.at.0);
-        let early = |deadline: Nanos| Nanos(wait(deadline) / Wanted::CLOCKS_DIFFER);
-        // In worlds no time passes that histories know of.
-        self.deadline.is_some_and(|deadline| now == self.at || now + early(deadline) >= deadline)
-    }
-
-    fn may_be_refused(self) -> bool {
-        self.deadline.is_some_and(|deadline| deadline <= self.at)
-    }
 }
 
 impl Causes {
@@ -70,9 +47,10 @@ impl Oracle<Event> for Causes {
 
     fn observe(&mut self, event: &Event) -> Result<(), String> {
         let node = event.request.client.node;
-        let wanted = match event.what {
+        let patience = match event.what {
             What::Requested { deadline } => {
-                self.waiting.insert(event.request, Wanted { at: event.at, deadline });
+                let patience = deadline.map(|deadline| Nanos(deadline.0.saturating_sub(event.at.0)));
+                self.waiting.insert(event.request, patience);
                 return Ok(());
             }
             What::Crashed => {
@@ -88,8 +66,10 @@ impl Oracle<Event> for Causes {
         };
         // Of a request that was never made another oracle speaks.
         let has_cause = match event.what {
-            What::TimedOut => wanted.is_none_or(|wanted| wanted.may_give_up(event.at)),
-            What::Refused => wanted.is_none_or(Wanted::may_be_refused),
+            What::TimedOut { early } => {
+                early == Nanos::ZERO && patience.is_none_or(|patience| patience.is_some())
+            }
+            What::Refused => patience.is_none_or(|patience| patience == Some(Nanos::ZERO)),
             What::Failed(Why::LeftOut) | What::Lost => {
                 if !self.unsaid {
                     self.outcasts.says(node, || Timeless(event).to_string());

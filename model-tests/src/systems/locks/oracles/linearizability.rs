@@ -76,7 +76,7 @@ pub fn calls_of_a_lock(events: &[Event]) -> Vec<Call<LockOp, Through>> {
             // Who holds is judged by leases then, which a sequential object does not have.
             What::Leased { .. } | What::Crashed | What::LeftOut | What::Outlasts => {}
             What::Lost => calls.extend(at_once(LockOp::Leave(event.mode))),
-            What::TimedOut | What::Refused | What::Failed(_) => {
+            What::TimedOut { .. } | What::Refused | What::Failed(_) => {
                 let of_this = |call: &Call<_, _>| matches!(call, Call::Invoked(who, _) if *who == client);
                 if let Some(place) = calls.iter().rposition(of_this) {
                     calls.remove(place);
@@ -127,12 +127,12 @@ mod tests {
             let what = match stage[who] {
                 0 => What::Requested { deadline: None },
                 1 if careful && (0..4).any(clashes) => continue,
-                1 if rng.below(10) == 0 => What::TimedOut,
+                1 if rng.below(10) == 0 => What::TimedOut { early: Nanos::ZERO },
                 1 => What::Granted { token: None },
                 2 => What::Released,
                 _ => continue,
             };
-            stage[who] = if what == What::TimedOut { 3 } else { stage[who] + 1 };
+            stage[who] = if matches!(what, What::TimedOut { .. }) { 3 } else { stage[who] + 1 };
             let request = RequestId { client: ClientId { node: who as u32, index: 0 }, number: 0 };
             events.push(Event { at: Nanos::ZERO, request, key: LockKey(0), mode: modes[who], what });
         }

@@ -9,6 +9,7 @@ use weft_protocols::locks::{LockKey, Mode, Token};
 
 const ASKS: What = What::Requested { deadline: None };
 const GRANTED: What = What::Granted { token: None };
+const GIVES_UP: What = What::TimedOut { early: Nanos::ZERO };
 
 fn token(n: u64) -> What {
     What::Granted { token: Some(Token(n)) }
@@ -196,7 +197,7 @@ fn a_grant_for_nothing_or_for_the_second_time_is_noticed() {
 
 #[test]
 fn a_grant_after_the_request_ended_is_noticed() {
-    for end in [What::TimedOut, What::Refused, What::Failed(Why::NotSaid)] {
+    for end in [GIVES_UP, What::Refused, What::Failed(Why::NotSaid)] {
         let tries = What::Requested { deadline: Some(Nanos::from_micros(1)) };
         let history = [event(1, 0, Shared, tries), event(2, 0, Shared, end), event(3, 0, Shared, GRANTED)];
         assert_eq!(judged(false, &history).len(), 1, "{end:?}");
@@ -280,7 +281,7 @@ fn a_lost_lock_is_told_as_held_by_nobody() {
 
 #[test]
 fn every_way_to_end_ends_a_request() {
-    for end in [What::TimedOut, What::Refused, What::Failed(Why::LeftOut), What::Released] {
+    for end in [GIVES_UP, What::Refused, What::Failed(Why::LeftOut), What::Released] {
         let mut progress = Progress::default();
         progress.observe(&event(1, 0, Shared, ASKS)).unwrap();
         progress.observe(&event(2, 0, Shared, end)).unwrap();
@@ -372,7 +373,7 @@ fn service_in_order_bypasses_nobody() {
     for node in 0..3 {
         bypass.observe(&event(1, node, Exclusive, ASKS));
     }
-    bypass.observe(&event(2, 1, Exclusive, What::TimedOut));
+    bypass.observe(&event(2, 1, Exclusive, GIVES_UP));
     for node in [0, 2] {
         bypass.observe(&event(3, node, Exclusive, GRANTED));
     }
@@ -446,9 +447,14 @@ fn who_is_refused_gives_up_or_fails_without_cause_is_told() {
     assert_eq!(told(Some(100), None, What::Refused), 0);
     assert_eq!(told(None, None, What::Refused), 1, "it would have waited");
     assert_eq!(told(Some(200), None, What::Refused), 1);
-    assert_eq!(told(Some(200), None, What::TimedOut), 0);
-    assert_eq!(told(Some(300), None, What::TimedOut), 1, "too early");
-    assert_eq!(told(None, None, What::TimedOut), 1);
+    assert_eq!(told(Some(200), None, GIVES_UP), 0);
+    let early = What::TimedOut { early: Nanos(1) };
+    assert_eq!(
+        told(Some(200), None, early),
+        1,
+        "by its own clock; how long its events were under way says nothing"
+    );
+    assert_eq!(told(None, None, GIVES_UP), 1);
     let out = What::Failed(Why::LeftOut);
     assert_eq!(told(None, None, out), 1);
     assert_eq!(told(None, Some((1, What::LeftOut)), out), 1, "another one was");
