@@ -13,6 +13,7 @@ mod execution;
 mod memoised;
 mod model;
 mod of_system;
+mod quits;
 mod recorder;
 mod requests;
 
@@ -23,6 +24,7 @@ pub use execution::Execution;
 pub use model::{Model, Unseen};
 pub(crate) use of_system::worlds_of;
 pub use of_system::{InOrder, Nodes, RecorderOf, SystemModel, of_system};
+pub use quits::Quits;
 pub use recorder::{Explored, NoEvent, Recorder};
 pub use requests::Requests;
 

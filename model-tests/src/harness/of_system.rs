@@ -3,6 +3,7 @@
 //! A room says what its letters ask for, and has a model that scenarios and real nodes have already tested: the same
 //! service, the same clients, the same oracles. See [`SystemModel`], and [`worlds_of`] for a list of such models.
 
+use super::quits::Quits;
 use super::recorder::{Explored, Recorder};
 use super::requests::Requests;
 use super::{Harness, Member, Model, Shape, Unseen, at_rest};
@@ -10,8 +11,10 @@ use crate::explore::{AnyModel, Key, Size, SizeError, Violation};
 use crate::history::{ClientId, HistoryEvent, RequestId, Stage};
 use crate::named::Named;
 use crate::oracle::{self, Oracles};
+use crate::record::Record;
 use crate::system::{Place, System};
 use std::hash::Hasher;
+use std::rc::Rc;
 use weft_protocols::rt::fingerprint::StateHasher;
 use weft_protocols::rt::{Rt, WaitPoint};
 use weft_protocols::transport::{MeshConfig, MeshStats};
@@ -52,6 +55,13 @@ pub trait SystemModel: Clone + 'static {
 
     /// What a client asks for by a letter; `None` if there is no such letter.
     fn request(&self, client: ClientId, letter: char) -> Option<RequestOf<Self>>;
+
+    /// What a client saw of a call by this letter that it dropped, which may have been carried out or not, or may yet be. `None` where
+    /// no world drops one: then no letter may have an exclamation mark behind it.
+    fn dropped(&self, id: RequestId, letter: char) -> Option<EventOf<Self>> {
+        let _ = (id, letter);
+        None
+    }
 
     /// The cluster. Node 0 has a connection to itself, for atomics on its own words.
     fn shape(&self, nodes: u32) -> Shape {
@@ -173,9 +183,14 @@ pub fn of_system<M: SystemModel>(
     let text = size.text(key).unwrap_or_else(|| requests.to_string());
     let requests = Requests::parse(&text);
     size.within(key, requests.nodes(), M::System::LEAST_NODES.max(2)..=4)?;
-    let unknown = requests.all().find(|&(client, letter)| model.request(client, letter).is_none());
-    if let Some((_, letter)) = unknown {
-        return Err(SizeError(format!("{key} are {}, not '{letter}'", M::LETTERS)));
+    for (client, letters) in (0..requests.nodes()).flat_map(|node| requests.of(node)) {
+        let id = RequestId { client, number: 0 };
+        for (letter, quits) in Requests::calls(letters) {
+            if model.request(client, letter).is_none() || (quits && model.dropped(id, letter).is_none()) {
+                let mark = if quits { "!" } else { "" };
+                return Err(SizeError(format!("{key} are {}, not '{letter}{mark}'", M::LETTERS)));
+            }
+        }
     }
     Ok(Harness::boxed(OfSystem { name, key, model, requests }))
 }
@@ -241,11 +256,20 @@ impl<M: SystemModel> Nodes<M> {
 
     /// Starts the clients of a node.
     fn start_clients_of(&self, model: &M, node: usize, requests: &Requests, recorder: &RecorderOf<M>) {
-        let (Place { rt, node, .. }, service) = &self.0[node];
-        for (id, letters) in requests.of(*node) {
-            let known = |letter| model.request(id, letter).expect("letters were checked");
-            let (client, requests) = (Of::<M>::client(service, id), letters.chars().map(known).collect());
-            rt.spawn(client_loop::<M>(rt.clone(), client, id, requests, recorder.clone()));
+        let before = &self.0[(node + self.0.len() - 1) % self.0.len()].0;
+        let (place, service) = &self.0[node];
+        let any_quits =
+            requests.of(place.node).any(|(_, letters)| Requests::calls(letters).any(|(_, quits)| quits));
+        let quits = any_quits.then(|| Quits::told(&place.rt, &place.mesh, &before.mesh));
+        for (client, letters) in requests.of(place.node) {
+            let call = |(number, (letter, may_quit))| {
+                let id = RequestId { client, number };
+                let dropped = quits.clone().filter(|_| may_quit).zip(model.dropped(id, letter));
+                Call { id, request: model.request(client, letter).expect("letters were checked"), dropped }
+            };
+            let calls = (0..).zip(Requests::calls(letters)).map(call).collect();
+            let user = Of::<M>::client(service, client);
+            place.rt.spawn(client_loop::<M>(place.rt.clone(), user, calls, recorder.clone()));
         }
     }
 
@@ -266,16 +290,30 @@ impl<M: SystemModel> Nodes<M> {
     }
 }
 
+/// A call that a client makes.
+struct Call<M: SystemModel> {
+    id: RequestId,
+    request: RequestOf<M>,
+    /// Where its user may quit: what says so, and what that one sees of it.
+    dropped: Option<(Rc<Quits>, EventOf<M>)>,
+}
+
 async fn client_loop<M: SystemModel>(
     rt: Rt<Sim>,
     mut client: <Of<M> as System>::Client<Sim>,
-    id: ClientId,
-    requests: Vec<RequestOf<M>>,
+    calls: Vec<Call<M>>,
     recorder: RecorderOf<M>,
 ) {
-    for (number, request) in (0..).zip(requests) {
-        let id = RequestId { client: id, number };
-        Of::<M>::perform(&rt, &mut client, id, request, &recorder).at(number).await;
+    for Call { id, request, dropped } in calls {
+        let call = Of::<M>::perform(&rt, &mut client, id, request, &recorder).at(id.number);
+        match dropped {
+            None => call.await,
+            Some((quits, dropped)) => {
+                if quits.unless(call).await.is_none() {
+                    recorder.record(dropped);
+                }
+            }
+        }
     }
 }
 

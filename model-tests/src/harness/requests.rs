@@ -32,6 +32,12 @@ impl Requests {
         clients.flat_map(|(client, letters)| letters.chars().map(move |letter| (client, letter)))
     }
 
+    /// The calls that letters ask for: each letter, and whether an exclamation mark behind it says that its user may quit.
+    pub fn calls(letters: &str) -> impl Iterator<Item = (char, bool)> {
+        let mut rest = letters.chars().peekable();
+        std::iter::from_fn(move || Some((rest.next()?, rest.next_if_eq(&'!').is_some())))
+    }
+
     /// Those without one node, without one client, or without the last request of one client.
     pub fn smaller(&self, least_nodes: u32) -> Vec<Requests> {
         let mut all = Vec::new();
@@ -76,6 +82,13 @@ mod tests {
         let requests = Requests::parse("p, gg+p");
         let of_second: Vec<_> = requests.of(1).map(|(id, letters)| (id.index, letters)).collect();
         assert_eq!((requests.nodes(), of_second), (2, vec![(0, "gg"), (1, "p")]));
+    }
+
+    #[test]
+    fn a_mark_behind_a_letter_is_of_that_letter() {
+        let calls = |letters| Requests::calls(letters).collect::<Vec<_>>();
+        assert_eq!(calls("p!gx!"), [('p', true), ('g', false), ('x', true)]);
+        assert_eq!(calls("!"), [('!', false)], "which is no letter");
     }
 
     #[test]

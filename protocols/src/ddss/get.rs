@@ -56,8 +56,7 @@ impl<V: Verbs> Ddss<V> {
             _ => match self.latest(open, false, into).await? {
                 Some(version) => version,
                 None => {
-                    let _turn = open.wait_for_turn().await;
-                    self.settle(open).await?;
+                    let _turn = self.turn(open).await?;
                     self.get_entered(open, into).await?
                 }
             },
@@ -179,8 +178,7 @@ impl<V: Verbs> Ddss<V> {
     ///
     /// A send queue that is too short for the list leaves the home's line.
     async fn get_alone(&self, open: &Rc<Open<V>>, into: &mut [u8]) -> Result<u64, DdssError> {
-        let _turn = open.wait_for_turn().await;
-        self.settle(open).await?;
+        let _turn = self.turn(open).await?;
         let mut misses = 0;
         let fits = self.0.mesh.longest_list(open.home.rank) >= 4;
         while fits && misses < MOST_MISSES && open.last.get().is_free() {
@@ -192,7 +190,7 @@ impl<V: Verbs> Ddss<V> {
                 (SendOp::Read { from: open.header() }, self.word_block()?),
                 (swap(open.header(), held, free), self.word_block()?),
             ];
-            open.doubt.set(Some(Doubt::Lock));
+            open.doubt.set(Some(Doubt::Takes));
             let outcome = self.post(open, list).await?;
             match outcome {
                 Ok([found, slots, behind, last]) => {
@@ -227,11 +225,10 @@ impl<V: Verbs> Ddss<V> {
     }
 
     /// Reads the latest value in a turn by the home's line: nobody else changes the header.
-    async fn get_entered(&self, open: &Rc<Open<V>>, into: &mut [u8]) -> Result<u64, DdssError> {
-        let entered = self.enter(open).await?;
+    async fn get_entered(&self, open: &Open<V>, into: &mut [u8]) -> Result<u64, DdssError> {
+        self.enter(open).await?;
         let version = self.latest(open, true, into).await;
         self.leave(open).await?;
-        drop(entered);
         Ok(version?.unwrap_or_default())
     }
 }

@@ -172,21 +172,29 @@ impl<V: Verbs> Ddss<V> {
     }
 
     /// Finds out what became of what a call had posted that was dropped in the middle, and gives back what it had: the lock, and
-    /// the turn. To be called in the task's turn among those of its node.
+    /// the turn, also that of who had given the lock back amid the line. To be called in the task's turn among those of its node.
     pub(super) async fn settle(&self, open: &Open<V>) -> Result<(), DdssError> {
-        if let Some(doubt) = open.doubt.get() {
-            let now = self.resolved(open).await?;
-            if let Doubt::Put { version, slot } = doubt
-                && (now.slot == slot || now.version > version)
-            {
-                open.published(slot);
-            }
-            open.doubt.set(None);
+        if let Some((doubt, now)) = self.clear_doubt(open).await? {
             if now.is_held_by(open.me) {
                 self.unlock(open).await?;
+            } else if doubt == Doubt::Gives && now.is_marked() {
+                open.entered.set(true);
             }
         }
         if open.entered.get() { self.leave(open).await } else { Ok(()) }
+    }
+
+    /// Finds out what became of what a call had posted that was dropped in the middle: what it was, and the header since then.
+    pub(super) async fn clear_doubt(&self, open: &Open<V>) -> Result<Option<(Doubt, Header)>, DdssError> {
+        let Some(doubt) = open.doubt.get() else { return Ok(None) };
+        let now = self.resolved(open).await?;
+        if let Doubt::Put { version, slot } = doubt
+            && (now.slot == slot || now.version > version)
+        {
+            open.published(slot);
+        }
+        open.doubt.set(None);
+        Ok(Some((doubt, now)))
     }
 
     /// Reads the first slot without any coordination: null.

@@ -11,25 +11,10 @@ use super::segment::Open;
 use super::service::{Ddss, Request};
 use super::{DdssError, Header, Name};
 use crate::transport::{NotExecuted, OpError};
-use std::rc::Rc;
 use weft_verbs::{RemoteSlice, Verbs};
 
 /// How often a call's swap may miss before it asks for a turn.
 pub(super) const MOST_MISSES: u32 = 2;
-
-/// A node's turn, by the home. It is given back when it is dropped, once nothing that was posted in it can be executed any more.
-pub(super) struct Entered<V: Verbs> {
-    ddss: Ddss<V>,
-    open: Rc<Open<V>>,
-}
-
-impl<V: Verbs> Drop for Entered<V> {
-    fn drop(&mut self) {
-        if self.open.entered.get() {
-            self.ddss.settle_later(&self.open);
-        }
-    }
-}
 
 /// A header that the home has turned into another one.
 pub(super) struct Turned {
@@ -54,8 +39,9 @@ impl<V: Verbs> Drop for Asked<V> {
 }
 
 impl<V: Verbs> Ddss<V> {
-    /// Asks the home for a turn and waits for it. To be called in the task's turn among those of its node.
-    pub(super) async fn enter(&self, open: &Rc<Open<V>>) -> Result<Entered<V>, DdssError> {
+    /// Asks the home for a turn and waits for it. To be called in the task's turn among those of its node, with which it is given back
+    /// unless the caller [leaves](Ddss::leave).
+    pub(super) async fn enter(&self, open: &Open<V>) -> Result<(), DdssError> {
         self.0.stats.borrow_mut().turns += 1;
         self.check(open)?;
         let request = self.ask(self.home_of(open), |id| Message::Enter { id, name: open.name }).await?;
@@ -64,7 +50,7 @@ impl<V: Verbs> Ddss<V> {
             Message::Granted { header, .. } => {
                 open.last.set(Header::from_word(header));
                 open.entered.set(true);
-                Ok(Entered { ddss: self.clone(), open: Rc::clone(open) })
+                Ok(())
             }
             Message::Released { .. } => {
                 open.close();
@@ -74,21 +60,12 @@ impl<V: Verbs> Ddss<V> {
         }
     }
 
-    /// Ends the node's turn.
+    /// Ends the node's turn, which it has until that is said: the call may be dropped while there is no room for it.
     pub(super) async fn leave(&self, open: &Open<V>) -> Result<(), DdssError> {
-        open.entered.set(false);
         let header = open.last.get().word();
-        self.send(self.home_of(open), Message::Leave { name: open.name, header }).await
-    }
-
-    /// Finds out what became of calls that were dropped, in a turn of its own.
-    pub(super) fn settle_later(&self, open: &Rc<Open<V>>) {
-        let (ddss, open) = (self.clone(), Rc::clone(open));
-        drop(self.0.rt.spawn(async move {
-            let _turn = open.wait_for_turn().await;
-            // A node that is shut down owes nothing.
-            drop(ddss.settle(&open).await);
-        }));
+        let said = self.send(self.home_of(open), Message::Leave { name: open.name, header }).await;
+        open.entered.set(false);
+        said
     }
 
     /// At the home: does what its line asks for.

@@ -5,7 +5,6 @@
 //! the holder can have made.
 
 use super::io::{again, swap, word};
-use super::line::Entered;
 use super::segment::{Doubt, Open, Segment, Turn};
 use super::service::Ddss;
 use super::{DdssError, Header, Model};
@@ -18,8 +17,6 @@ use weft_verbs::Verbs;
 /// Dropped without [`Held::unlock`], the lock is given back by a task of the node.
 pub struct Held<V: Verbs> {
     ddss: Ddss<V>,
-    /// Before the turn, so that it is dropped first.
-    _entered: Option<Entered<V>>,
     turn: Turn<V>,
     /// The node's lease is renewed as long as it has a lock.
     _hold: Option<Hold<V>>,
@@ -45,16 +42,14 @@ impl<V: Verbs> Ddss<V> {
     ///
     /// The home cannot be reached any more.
     pub async fn lock(&self, segment: &Segment<V>) -> Result<Held<V>, DdssError> {
-        let turn = segment.0.wait_for_turn().await;
+        let turn = self.turn(&segment.0).await?;
         let hold = self.leased().await?;
-        self.settle(&turn.0).await?;
-        let mut entered = None;
-        while !self.acquire(&turn.0, entered.is_some()).await? {
-            if entered.is_none() {
-                entered = Some(self.enter(&turn.0).await?);
+        while !self.acquire(&turn.open).await? {
+            if !turn.open.entered.get() {
+                self.enter(&turn.open).await?;
             }
         }
-        Ok(Held { ddss: self.clone(), _entered: entered, turn, _hold: hold, unlocked: false })
+        Ok(Held { ddss: self.clone(), turn, _hold: hold, unlocked: false })
     }
 
     /// Takes a segment's lock if nobody has it, nor waits for it at this node.
@@ -66,21 +61,20 @@ impl<V: Verbs> Ddss<V> {
         if segment.0.is_busy() {
             return Ok(None);
         }
-        let turn = segment.0.wait_for_turn().await;
+        let turn = self.turn(&segment.0).await?;
         let hold = self.leased().await?;
-        self.settle(&turn.0).await?;
-        let acquired = self.acquire(&turn.0, false).await?;
-        let held = |hold| Held { ddss: self.clone(), _entered: None, turn, _hold: hold, unlocked: false };
-        Ok(acquired.then(|| held(hold)))
+        let acquired = self.acquire(&turn.open).await?;
+        Ok(acquired.then(|| Held { ddss: self.clone(), turn, _hold: hold, unlocked: false }))
     }
 
     /// Takes the lock unless somebody has it or waits for a turn; in the node's turn it takes it. Swaps again where somebody has put
     /// meanwhile.
-    async fn acquire(&self, open: &Open<V>, entered: bool) -> Result<bool, DdssError> {
+    async fn acquire(&self, open: &Open<V>) -> Result<bool, DdssError> {
+        let entered = open.entered.get();
         loop {
             let free = open.last.get().free().marked(entered);
             let held = free.held_by(open.me);
-            let now = match self.swap_header(open, free, held).await? {
+            let now = match self.swap_header(open, Doubt::Takes, free, held).await? {
                 Swapped::Found(found) if found == free => return Ok(true),
                 Swapped::Found(now) | Swapped::Resolved(now) => now,
                 Swapped::Not => continue,
@@ -95,11 +89,11 @@ impl<V: Verbs> Ddss<V> {
         }
     }
 
-    /// Gives the lock back, which this node has, and tells the home if somebody waits for that.
+    /// Gives the lock back, which this node has, and tells the home if somebody waits for that: by the home's line it is its turn.
     pub(super) async fn unlock(&self, open: &Open<V>) -> Result<(), DdssError> {
         let mut held = open.last.get().held_by(open.me);
         let released = loop {
-            let now = match self.swap_header(open, held, held.free()).await? {
+            let now = match self.swap_header(open, Doubt::Gives, held, held.free()).await? {
                 Swapped::Found(found) if found == held => break held.free(),
                 Swapped::Found(now) | Swapped::Resolved(now) => now,
                 Swapped::Not => continue,
@@ -109,13 +103,20 @@ impl<V: Verbs> Ddss<V> {
             }
             held = now;
         };
+        open.entered.set(released.is_marked());
         if released.is_marked() { self.leave(open).await } else { Ok(()) }
     }
 
     /// Swaps the header once.
-    async fn swap_header(&self, open: &Open<V>, from: Header, to: Header) -> Result<Swapped, DdssError> {
+    async fn swap_header(
+        &self,
+        open: &Open<V>,
+        doubt: Doubt,
+        from: Header,
+        to: Header,
+    ) -> Result<Swapped, DdssError> {
         let list = [(swap(open.header(), from, to), self.word_block()?)];
-        open.doubt.set(Some(Doubt::Lock));
+        open.doubt.set(Some(doubt));
         let swapped = match self.post(open, list).await? {
             Ok([found]) => {
                 let found = word(&found)?;
@@ -147,7 +148,7 @@ impl<V: Verbs> Held<V> {
     ///
     /// As there.
     pub async fn get(&self, into: &mut [u8]) -> Result<u64, DdssError> {
-        let open = &self.turn.0;
+        let open = &self.turn.open;
         open.fits(into.len())?;
         let version = match open.spec.model {
             Model::Null => self.ddss.read_first(open, into).await.map(|()| 0)?,
@@ -163,11 +164,13 @@ impl<V: Verbs> Held<V> {
     ///
     /// As there.
     pub async fn put(&self, value: &[u8]) -> Result<Option<u64>, DdssError> {
-        let open = &self.turn.0;
+        let open = &self.turn.open;
         open.fits(value.len())?;
+        // A put of this hold may have been dropped in the middle: the next one writes another slot.
+        self.ddss.clear_doubt(open).await?;
         let published = match open.spec.model {
             Model::Null => self.ddss.write_first(open, value).await.map(|()| None)?,
-            _ => self.ddss.publish(open, true, value, &mut None).await?,
+            _ => self.ddss.publish(open, true, value).await?,
         };
         self.ddss.0.stats.borrow_mut().puts += 1;
         Ok(published)
@@ -179,7 +182,7 @@ impl<V: Verbs> Held<V> {
     ///
     /// The home cannot be reached any more.
     pub async fn unlock(mut self) -> Result<(), DdssError> {
-        self.ddss.unlock(&self.turn.0).await?;
+        self.ddss.unlock(&self.turn.open).await?;
         self.unlocked = true;
         Ok(())
     }
@@ -187,13 +190,10 @@ impl<V: Verbs> Held<V> {
 
 impl<V: Verbs> Drop for Held<V> {
     fn drop(&mut self) {
-        let open = &self.turn.0;
-        if self.unlocked {
-            return;
+        let open = &self.turn.open;
+        // Its turn settles that.
+        if !self.unlocked && open.doubt.get().is_none() {
+            open.doubt.set(Some(Doubt::Takes));
         }
-        if open.doubt.get().is_none() {
-            open.doubt.set(Some(Doubt::Lock));
-        }
-        self.ddss.settle_later(open);
     }
 }

@@ -1,13 +1,12 @@
 //! Put.
 
 use super::io::{again, filled, swap, word};
-use super::line::{Entered, MOST_MISSES};
+use super::line::MOST_MISSES;
 use super::segment::{Doubt, Open, Segment};
 use super::service::Ddss;
 use super::{DdssError, Header, Model};
 use crate::rt::BufferGuard;
 use crate::transport::OpError;
-use std::rc::Rc;
 use weft_verbs::{SendOp, Verbs};
 
 impl<V: Verbs> Ddss<V> {
@@ -27,14 +26,11 @@ impl<V: Verbs> Ddss<V> {
         let published = match open.spec.model {
             Model::Null => self.write_first(open, value).await.map(|()| None)?,
             _ => {
-                let turn = open.wait_for_turn().await;
-                self.settle(open).await?;
-                let mut entered = None;
-                let published = self.publish(open, false, value, &mut entered).await;
-                if entered.is_some() {
+                let _turn = self.turn(open).await?;
+                let published = self.publish(open, false, value).await;
+                if open.entered.get() {
                     self.leave(open).await?;
                 }
-                drop((entered, turn));
                 published?
             }
         };
@@ -46,10 +42,9 @@ impl<V: Verbs> Ddss<V> {
     /// no swap behind a write that has failed. Asks for a turn if that is called for; the caller gives it back.
     pub(super) async fn publish(
         &self,
-        open: &Rc<Open<V>>,
+        open: &Open<V>,
         holds: bool,
         value: &[u8],
-        entered: &mut Option<Entered<V>>,
     ) -> Result<Option<u64>, DdssError> {
         self.take_part(open).await?;
         if open.is_here_again() {
@@ -59,8 +54,8 @@ impl<V: Verbs> Ddss<V> {
         let (mut written, mut misses) = (false, 0);
         loop {
             let header = open.last.get();
-            if !holds && entered.is_none() && (!header.is_free() || misses >= MOST_MISSES) {
-                *entered = Some(self.enter(open).await?);
+            if !holds && !open.entered.get() && (!header.is_free() || misses >= MOST_MISSES) {
+                self.enter(open).await?;
                 continue;
             }
             if header.version == Header::LAST {

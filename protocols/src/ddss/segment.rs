@@ -1,6 +1,7 @@
 //! What a node knows of a segment that is open there, and whose turn it is at it.
 
 use super::parties::Party;
+use super::service::Ddss;
 use super::{DdssError, Header, Key, Name, Spec};
 use crate::rt::sync::Signal;
 use crate::rt::{BufferGuard, BufferPool};
@@ -65,8 +66,10 @@ pub(super) struct Open<V: Verbs> {
 /// A swap of the header whose outcome nobody has looked at.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Doubt {
-    /// It takes the lock for this node, or gives it back.
-    Lock,
+    /// It takes the lock for this node.
+    Takes,
+    /// It gives it back.
+    Gives,
     /// It publishes a slot in place of a version.
     Put {
         /// The version that it supersedes.
@@ -173,11 +176,9 @@ impl<V: Verbs> Open<V> {
         self.busy.get()
     }
 
-    /// Waits for a turn: one task of a node at a time changes a header.
-    pub async fn wait_for_turn(self: &Rc<Self>) -> Turn<V> {
-        self.turn.until(|| !self.busy.get()).await;
-        self.busy.set(true);
-        Turn(Rc::clone(self))
+    /// Whether a call that was dropped has left something to be found out, or to be given back.
+    fn is_unsettled(&self) -> bool {
+        self.doubt.get().is_some() || self.entered.get()
     }
 
     /// From now on its calls end with [`DdssError::Released`].
@@ -228,12 +229,42 @@ impl Window {
     }
 }
 
-/// A task's turn at a segment; the next one's begins when it ends.
-pub(super) struct Turn<V: Verbs>(pub Rc<Open<V>>);
+/// A task's turn at a segment among those of its node, one of which at a time changes a header; the next one's begins when it ends. What
+/// its call leaves in doubt, since it failed or was dropped in the middle, is settled in a turn of its own.
+pub(super) struct Turn<V: Verbs> {
+    pub open: Rc<Open<V>>,
+    /// None in the turn that settles: it tries once, and the next call tries again.
+    settles: Option<Ddss<V>>,
+}
+
+impl<V: Verbs> Ddss<V> {
+    /// Waits for the task's turn, in which nothing is in doubt.
+    pub(super) async fn turn(&self, open: &Rc<Open<V>>) -> Result<Turn<V>, DdssError> {
+        let turn = Turn::next(open, Some(self.clone())).await;
+        self.settle(open).await?;
+        Ok(turn)
+    }
+}
+
+impl<V: Verbs> Turn<V> {
+    async fn next(open: &Rc<Open<V>>, settles: Option<Ddss<V>>) -> Turn<V> {
+        open.turn.until(|| !open.busy.get()).await;
+        open.busy.set(true);
+        Turn { open: Rc::clone(open), settles }
+    }
+}
 
 impl<V: Verbs> Drop for Turn<V> {
     fn drop(&mut self) {
-        self.0.busy.set(false);
-        self.0.turn.notify();
+        self.open.busy.set(false);
+        self.open.turn.notify();
+        if let Some(ddss) = self.settles.take().filter(|_| self.open.is_unsettled()) {
+            let open = Rc::clone(&self.open);
+            drop(ddss.0.rt.clone().spawn(async move {
+                let _turn = Turn::next(&open, None).await;
+                // A node that is shut down owes nothing.
+                drop(ddss.settle(&open).await);
+            }));
+        }
     }
 }

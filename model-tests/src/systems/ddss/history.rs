@@ -139,7 +139,8 @@ pub enum Why {
     Out,
     /// Under temporal: the home answers more slowly than the time within which values are good.
     Slow,
-    /// An operation failed, and what is published does not say what to do then. Of readings and of rivals alone.
+    /// An operation failed, and what is published does not say what to do then: of readings and of rivals alone. Or the user dropped the
+    /// call, which says nothing.
     NotSaid,
     /// Something that should not happen.
     Other,

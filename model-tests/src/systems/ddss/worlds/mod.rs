@@ -4,12 +4,12 @@ mod back;
 mod crash;
 mod readings;
 
-use super::history::Value;
+use super::history::{Event, Value, What, Why};
 use super::workload::{Call, DdssWork, Request};
 use super::{Counts, Segments, Service};
 use crate::explore::{Entry, Expected, Key};
 use crate::harness::{Nodes, RecorderOf, Requests, SystemModel, worlds_of};
-use crate::history::ClientId;
+use crate::history::{ClientId, RequestId};
 use crate::system::{Place, System};
 use readings::Reading;
 use weft_protocols::ddss::{Model, Name};
@@ -112,6 +112,15 @@ pub fn worlds() -> Vec<Entry> {
         "ddss-long-temporal" Long(Model::Temporal(u32::MAX)), Held, ",p,g", "the same, model temporal";
         "ddss-long-null" Long(Model::Null), Held, ",p,g", "the same, model null";
         "ddss-long-null-lock" Long(Model::Null), Held, ",x,x", "the same, model null: get and put under the lock, in place";
+        "ddss-dropped" Shipped(Model::Write), Held, ",p,p!g",
+            "a user drops its put at any moment and gets, model write: whatever was published, the segment goes on";
+        "ddss-dropped-get" Shipped(Model::Read), Held, ",p,g!p", "the same of a get that excludes others, model read";
+        "ddss-dropped-lock" Shipped(Model::Strict), Held, ",p,x!p",
+            "the same under the lock, which is given back, model strict";
+        "ddss-dropped-try-lock" Shipped(Model::Write), Held, ",p,t!p", "the same of who only tries, model write";
+        "ddss-dropped-waiting" Shipped(Model::Write), Held, ",x,x+p!",
+            "the same of who waits behind another call of its node, model write";
+        "ddss-dropped-release" Shipped(Model::Write), Held, ",p,r!", "a release that nobody waits for goes on, model write";
         "as-published-ddss-in-place" Read(Reading::InPlace), Violated, "p,g",
             "values are put in place, and the version is added behind them";
         "planted-ddss-publish-first" Read(Reading::PublishFirst), Violated, "p,g",
@@ -170,7 +179,8 @@ impl SystemModel for Publishing {
     type System = Segments;
 
     const LETTERS: &'static str = "p to put, g to get, e to get an earlier version, x to get and put under the lock and t to do so \
-                                   if it is free, r to release it and s to get by the first key that was had, a list for each node, as in p,gg";
+                                   if it is free, r to release it and s to get by the first key that was had, with an exclamation mark if its user may drop the call at any \
+                                   moment, a list for each node, as in p,g!g";
 
     /// Oracles keep what had ended before each call began, and of what has ended the highest version, the value of each version and
     /// what was released: sets, in whatever order they grew.
@@ -214,6 +224,11 @@ impl SystemModel for Publishing {
             _ => return None,
         };
         Some(Request { segment: NAME, call })
+    }
+
+    fn dropped(&self, id: RequestId, _: char) -> Option<Event> {
+        let what = What::Failed(Why::NotSaid);
+        Some(Event { at_ns: 0, request: id, segment: NAME.0, life: 0, what })
     }
 
     fn start(&self, place: &Place<Sim>, recorder: &RecorderOf<Self>) -> Service<Sim> {

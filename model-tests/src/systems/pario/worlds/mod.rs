@@ -46,6 +46,12 @@ worlds! {
     "pario-list" Way::List, "w,r", "files: a client writes four rows by one list, and another one reads them at the same time";
     "pario-names" Way::Eager, "cu,c", "files: two clients, one name";
     "pario-unlink-open" Way::Eager, "rx,xu", "files: a client reads and closes a file whose name another one removes";
+    "pario-dropped-write" Way::Staged, "w!r,r", "files: a client drops its write at any moment and reads, beside another one that reads";
+    "pario-dropped-read" Way::Staged, "r!w,r", "files: a client drops its read and writes: what is still moved reaches no buffer of the next call";
+    "pario-dropped-offered" Way::Offered, "w!w,", "files: the same of a write into a place that the server offers, which comes back";
+    "pario-dropped-rows" Way::List, "w!r,w", "files: the same of four rows, beside another client's";
+    "pario-dropped-names" Way::Eager, "c!u,cu", "files: the same of who makes a file and closes it, and removes its name";
+    "pario-dropped-append" Way::Durable, "a!a,", "files: the same of an append to a file on a disk, while its server crashes and comes back";
     "pario-append" Way::Durable, "aa", "files: a client appends to a file on a disk, while its server crashes and comes back";
     "pario-rename" Way::Durable, "kcn", "files: a file takes another one's name on a disk, while its server crashes and comes back";
     "pario-unlink" Way::Durable, "muo", "files: a client makes a file on a disk, removes its name and looks for it, while the disk fails and its server crashes and comes back";

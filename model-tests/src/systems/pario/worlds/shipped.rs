@@ -2,15 +2,17 @@
 
 use super::super::client::{Client, Teller};
 use super::super::content;
+use super::super::history::{Event, What};
 use super::super::requests::{Request, Tile};
 use super::super::workload::{Access, Durable, Keep, Mover, PfWork};
 use super::super::{Files, Service};
 use super::InOrder;
 use crate::explore::{AnyModel, Coverage, Size, SizeError, Violation};
 use crate::fields::Span;
-use crate::harness::{DRIFT, Harness, Meeting, Member, Model, Recorder, Shape, at_rest};
+use crate::harness::{DRIFT, Harness, Meeting, Member, Model, Quits, Recorder, Requests, Shape, at_rest};
 use crate::history::{ClientId, RequestId};
 use crate::oracle::Conduct;
+use crate::record::Record;
 use crate::system::{Place, System};
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -122,8 +124,11 @@ impl Call {
 struct Calls {
     name: &'static str,
     way: Way,
-    calls: Vec<Vec<Call>>,
+    calls: Vec<Vec<Called>>,
 }
+
+/// A call, and whether its user may drop it at any moment.
+type Called = (Call, bool);
 
 pub(super) fn make(
     name: &'static str,
@@ -132,18 +137,23 @@ pub(super) fn make(
     default: &str,
 ) -> Result<Box<dyn AnyModel>, SizeError> {
     let text = size.text("calls").unwrap_or_else(|| default.to_string());
-    let call = |letter| {
+    let call = |(letter, quits)| {
         let known = Call::ALL.into_iter().find(|(known, _)| *known == letter);
-        known.map(|(_, call)| call).ok_or_else(|| {
+        known.map(|(_, call)| (call, quits)).ok_or_else(|| {
             SizeError(format!("calls are w, r, x, a, t, c, h, u, m, o, n, k, p, l and d, not '{letter}'"))
         })
     };
-    let calls = text.split(',').map(|client| client.trim().chars().map(call).collect());
-    let calls: Vec<Vec<Call>> = calls.collect::<Result<_, _>>()?;
+    let calls = text.split(',').map(|client| Requests::calls(client.trim()).map(call).collect());
+    let calls: Vec<Vec<Called>> = calls.collect::<Result<_, _>>()?;
     size.within("calls", calls.len() as u32, 1..=3)?;
-    let is_open_at_first = |calls: &Vec<Call>| {
-        let first = calls.iter().position(|call| call.is_transfer());
-        first.is_some_and(|first| !calls[..first].contains(&Call::Hold))
+    if calls.len() < 2 && calls[0].iter().any(|(_, quits)| *quits) {
+        return Err(SizeError(
+            "another client says when a call (!) is dropped: there is to be one, as in w!,".into(),
+        ));
+    }
+    let is_open_at_first = |calls: &Vec<Called>| {
+        let first = calls.iter().position(|(call, _)| call.is_transfer());
+        first.is_some_and(|first| !calls[..first].iter().any(|(call, _)| *call == Call::Hold))
     };
     if way.has_guests() && calls.iter().any(is_open_at_first) {
         let why = "guests read and write what they made (h): a file that is open from the start has them give signs of life for ever";
@@ -162,12 +172,13 @@ pub(super) struct State {
 }
 
 impl Calls {
-    fn letters(calls: &[Vec<Call>]) -> String {
-        let client = |calls: &Vec<Call>| calls.iter().map(|call| call.letter()).collect::<String>();
+    fn letters(calls: &[Vec<Called>]) -> String {
+        let letter = |(call, quits): &Called| [Some(call.letter()), quits.then_some('!')];
+        let client = |calls: &Vec<Called>| calls.iter().flat_map(letter).flatten().collect::<String>();
         calls.iter().map(client).collect::<Vec<_>>().join(",")
     }
 
-    fn sized(calls: &[Vec<Call>]) -> Size {
+    fn sized(calls: &[Vec<Called>]) -> Size {
         Size::new([("calls", Calls::letters(calls))])
     }
 
@@ -202,7 +213,7 @@ impl Calls {
 
     /// Whether a file is there from the start: nobody makes it, and somebody reads or writes it.
     fn has_file_at_first(&self) -> bool {
-        let any = |is: fn(&Call) -> bool| self.calls.iter().flatten().any(is);
+        let any = |is: fn(&Call) -> bool| self.calls.iter().flatten().any(|(call, _)| is(call));
         any(|call| call.is_transfer()) && !any(|call| *call == Call::Hold)
     }
 }
@@ -350,7 +361,11 @@ impl Calls {
             let opened = Rc::clone(&state.files[client]);
             let client = Files::client(&state.services[node as usize], ClientId { node, index: 0 });
             let (calls, recorder) = (calls.clone(), recorder.clone());
-            drop(rt.clone().spawn(call(rt, client, (node, self.way), opened, calls, recorder)));
+            let next = &members[node as usize % self.calls.len() + 1];
+            let quits = calls.iter().any(|(_, quits)| *quits);
+            let quits = quits.then(|| Quits::told(&rt, &members[node as usize].mesh, &next.mesh));
+            let user = User { rt: rt.clone(), node, way: self.way, quits, recorder };
+            drop(rt.spawn(user.calls(client, opened, calls)));
         }
     }
 }
@@ -369,43 +384,59 @@ async fn warm_up(
     *opened.borrow_mut() = client.open.take();
 }
 
-async fn call(
+/// Who calls.
+struct User {
     rt: Rt<Sim>,
-    mut client: Client<Sim>,
-    (node, way): (u32, Way),
-    opened: Opened,
-    calls: Vec<Call>,
+    node: u32,
+    way: Way,
+    quits: Option<Rc<Quits>>,
     recorder: Recorder<InOrder>,
-) {
-    client.open = opened.borrow_mut().take();
-    for (number, call) in (1..).zip(calls) {
-        let id = RequestId { client: ClientId { node, index: 0 }, number };
-        let teller = Teller { rt: &rt, id, record: &recorder };
+}
+
+impl User {
+    async fn calls(self, mut client: Client<Sim>, opened: Opened, calls: Vec<Called>) {
+        client.open = opened.borrow_mut().take();
+        for (number, (call, may_quit)) in (1..).zip(calls) {
+            let id = RequestId { client: ClientId { node: self.node, index: 0 }, number };
+            let made = self.call(&mut client, id, call);
+            match self.quits.as_deref().filter(|_| may_quit) {
+                None => made.await,
+                Some(quits) => {
+                    if quits.unless(made).await.is_none() {
+                        self.recorder.record(Event { at_ns: 0, request: id, what: What::Failed });
+                    }
+                }
+            }
+        }
+    }
+
+    async fn call(&self, client: &mut Client<Sim>, id: RequestId, call: Call) {
+        let teller = Teller { rt: &self.rt, id, record: &self.recorder };
         let done = match call {
-            Call::Write | Call::Read => teller.perform(&mut client, way.transfer(call == Call::Write)).await,
+            Call::Write | Call::Read => teller.perform(client, self.way.transfer(call == Call::Write)).await,
             Call::Create | Call::CreateOther => {
-                match teller.create(&client, u32::from(call == Call::CreateOther)).await {
-                    Ok(file) => teller.close(&client, file).await,
+                match teller.create(client, u32::from(call == Call::CreateOther)).await {
+                    Ok(file) => teller.close(client, file).await,
                     Err(why) => Err(why),
                 }
             }
-            Call::Hold => teller.create(&client, 0).await.map(|file| client.open = Some(file)),
-            Call::OpenOther => match teller.open(&client, 1).await {
-                Ok(file) => teller.close(&client, file).await,
+            Call::Hold => teller.create(client, 0).await.map(|file| client.open = Some(file)),
+            Call::OpenOther => match teller.open(client, 1).await {
+                Ok(file) => teller.close(client, file).await,
                 Err(why) => Err(why),
             },
             Call::Close => match client.open.take() {
-                Some(file) => teller.close(&client, file).await,
+                Some(file) => teller.close(client, file).await,
                 None => Ok(()),
             },
-            Call::Append => teller.perform(&mut client, Request::Append { file: 0, cells: 1 }).await,
-            Call::Cut => teller.perform(&mut client, Request::Truncate { file: 0, cells: 0 }).await,
-            Call::Rename => teller.perform(&mut client, Request::Rename { from: 0, to: 1 }).await,
-            Call::Unlink => teller.perform(&mut client, Request::Unlink { file: 0 }).await,
-            Call::Make => teller.perform(&mut client, Request::Make { file: 0, cells: CELLS }).await,
-            Call::Leave => teller.perform(&mut client, Request::Leave).await,
-            Call::Die => teller.perform(&mut client, Request::Die { file: 1, after: Nanos::ZERO }).await,
-            Call::Look => teller.perform(&mut client, Request::Look { file: 0 }).await,
+            Call::Append => teller.perform(client, Request::Append { file: 0, cells: 1 }).await,
+            Call::Cut => teller.perform(client, Request::Truncate { file: 0, cells: 0 }).await,
+            Call::Rename => teller.perform(client, Request::Rename { from: 0, to: 1 }).await,
+            Call::Unlink => teller.perform(client, Request::Unlink { file: 0 }).await,
+            Call::Make => teller.perform(client, Request::Make { file: 0, cells: CELLS }).await,
+            Call::Leave => teller.perform(client, Request::Leave).await,
+            Call::Die => teller.perform(client, Request::Die { file: 1, after: Nanos::ZERO }).await,
+            Call::Look => teller.perform(client, Request::Look { file: 0 }).await,
         };
         drop(done);
     }

@@ -1,0 +1,53 @@
+//! Calls whose users do not wait for their end: a task that drops its call at any moment, as `select` and time-outs do.
+//!
+//! The node before it says when: its message comes at any point of the programs. Messages of one node arrive in order, so that one says
+//! nothing new which answers the call.
+
+use std::cell::Cell;
+use std::future::{Future, poll_fn};
+use std::pin::pin;
+use std::rc::Rc;
+use std::task::Poll;
+use weft_protocols::rt::Rt;
+use weft_protocols::rt::sync::Signal;
+use weft_protocols::transport::{Channel, Incoming, Mesh};
+use weft_sim::Sim;
+
+/// The messages that say so.
+const QUIT: Channel = Channel(61);
+
+/// Whether the users of a node wait no longer.
+#[derive(Default)]
+pub struct Quits {
+    are_told: Cell<bool>,
+    told: Signal,
+}
+
+impl Quits {
+    /// Of a node, told by another one from now on at any moment.
+    pub fn told(rt: &Rt<Sim>, at: &Mesh<Sim>, by: &Mesh<Sim>) -> Rc<Quits> {
+        let quits = Rc::<Quits>::default();
+        let mut inbox = at.open(QUIT).expect("nobody else has the channel");
+        let here = Rc::clone(&quits);
+        rt.spawn(async move {
+            while let Some(incoming) = inbox.recv().await {
+                if let Incoming::Message(_) = incoming {
+                    here.are_told.set(true);
+                    here.told.notify();
+                }
+            }
+        });
+        by.send(at.me(), QUIT, &[0]).expect("there is room for one message");
+        quits
+    }
+
+    /// Makes a call. `None` if its user quits first: then the call is dropped, at the earliest where it first waits.
+    pub async fn unless<T>(&self, call: impl Future<Output = T>) -> Option<T> {
+        let (mut call, mut told) = (pin!(call), pin!(self.told.until(|| self.are_told.get())));
+        poll_fn(|cx| match call.as_mut().poll(cx) {
+            Poll::Ready(done) => Poll::Ready(Some(done)),
+            Poll::Pending => told.as_mut().poll(cx).map(|()| None),
+        })
+        .await
+    }
+}
