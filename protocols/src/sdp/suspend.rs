@@ -28,7 +28,8 @@ pub(super) struct Suspended {
 
 impl<V: Verbs> Sdp<V> {
     /// Moves the connection with a peer to another rail, now and for good: it comes back there from any other rail. Streams see a
-    /// pause. Returns the rail: another one, if the peer asked for another one at the same time.
+    /// pause. Returns the rail: another one, if the peer asked for another one at the same time. A move that was begun goes on if the
+    /// call is dropped.
     ///
     /// # Errors
     ///
@@ -45,6 +46,14 @@ impl<V: Verbs> Sdp<V> {
         if peer.index() >= shared.mesh.size() as usize || peer == shared.mesh.me() {
             return Err(SdpError::NoSuchPeer(peer));
         }
+        // Streams are held up until a move ends: nobody who stops waiting for it leaves them so.
+        let sdp = self.clone();
+        let moves = shared.rt.spawn(async move { sdp.moves(peer, rail).await });
+        moves.await.unwrap_or(Err(SdpError::Closed))
+    }
+
+    async fn moves(self, peer: Rank, rail: u8) -> Result<u8, SdpError> {
+        let shared = &self.shared;
         self.within(shared.options.move_timeout, self.answers(peer, rail)).await?;
         shared.moving.until(|| !self.is_suspended(peer) || self.is_closed()).await;
         self.outbox(peer, |outbox| {
@@ -137,6 +146,11 @@ impl<V: Verbs> Sdp<V> {
             self.shared.moving.notify();
             self.each_of(peer, |_| ());
         }
+    }
+
+    /// With how many peers nothing is started now, since connections are being moved.
+    pub fn held_up(&self) -> u64 {
+        self.shared.outboxes.borrow().values().filter(|outbox| outbox.suspended.is_some()).count() as u64
     }
 
     fn suspended(&self, peer: Rank) -> Option<Suspended> {

@@ -213,7 +213,10 @@ impl System for Sockets {
     }
 
     fn leftovers<V: Verbs>(service: &Service<V>) -> Vec<(&'static str, u64)> {
-        vec![("streams that did not end", service.sdp.streams())]
+        vec![
+            ("streams that did not end", service.sdp.streams()),
+            ("peers with which nothing is started", service.sdp.held_up()),
+        ]
     }
 
     fn worlds() -> Vec<Entry> {

@@ -33,6 +33,10 @@ macro_rules! worlds {
 const PLAIN: Setting = Setting::PLAIN;
 const RAILS: Setting = Setting::RAILS;
 const STANDBY: Setting = Setting::STANDBY;
+const MOVED: Setting = Setting::MOVED;
+const MOVED_TWICE: Setting = Setting::MOVED_TWICE;
+const TOLD: Setting = Setting::TOLD;
+const TOLD_MOVED: Setting = Setting::TOLD_MOVED;
 const RESTARTS: Setting = Setting::RESTARTS;
 const CRASHES: Setting = Setting::CRASHES;
 
@@ -76,6 +80,17 @@ worlds! {
         "sockets: a request through private buffers, while a connection stands by over the other rail";
     "sdp-standby-read" Reads, STANDBY, Held, 56, 8,
         "sockets: a request that is advertised and read, while a connection stands by over the other rail";
+    "sdp-moved" Shipped, MOVED, Held, 56, 8,
+        "sockets: a request through private buffers, while the client has its connection moved to the other rail";
+    "sdp-moved-read" Reads, MOVED, Held, 56, 8, "sockets: the same of a request that is advertised and read";
+    "sdp-moved-write" Writes, MOVED, Held, 24, 40, "sockets: the same of an answer that is wanted and written";
+    "sdp-moved-twice" Shipped, MOVED_TWICE, Held, 56, 8,
+        "sockets: the same, while both ends have it moved, each to another rail";
+    "sdp-told" Shipped, TOLD, Held, 56, 8,
+        "sockets over two rails: users are told of another rail, and make their request again over a new stream";
+    "sdp-told-read" Reads, TOLD, Held, 56, 8, "sockets: the same of a request that is advertised and read";
+    "sdp-told-moved" Shipped, TOLD_MOVED, Held, 56, 8,
+        "sockets: the same, while the client has its connection moved to the other rail";
     "sdp-restarts" Shipped, RESTARTS, Held, 56, 8,
         "sockets: a request of several messages through private buffers; either node may crash and begin anew";
     "sdp-restarts-half-closed" Shipped, RESTARTS, Held, 24, 96,

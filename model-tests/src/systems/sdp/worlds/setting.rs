@@ -1,5 +1,6 @@
 //! Where a transfer takes place: over how many rails, and what beside links may fail.
 
+use super::super::workload::FailoverMode;
 use weft_protocols::sdp::SdpOptions;
 use weft_protocols::transport::{MeshConfig, Planted};
 use weft_sim::explore::{FaultSet, Outcome};
@@ -18,18 +19,38 @@ pub(super) struct Setting {
     pub crashes: bool,
     /// Where nodes crash for good, a peer of which nothing is heard is asked whether it is there, though nothing is open with it.
     pub asks: bool,
+    /// So many nodes, the client first, have their connection moved to another rail while the transfer goes on.
+    pub movers: u32,
+    /// Users are told of another rail, and connect again.
+    pub told: bool,
     /// A mistake of the transport.
     pub planted: Option<Planted>,
 }
 
 impl Setting {
     /// One rail, and links that fail.
-    pub const PLAIN: Setting =
-        Setting { rails: 1, standby: false, restarts: false, crashes: false, asks: true, planted: None };
+    pub const PLAIN: Setting = Setting {
+        rails: 1,
+        standby: false,
+        restarts: false,
+        crashes: false,
+        asks: true,
+        movers: 0,
+        told: false,
+        planted: None,
+    };
     /// Two rails.
     pub const RAILS: Setting = Setting { rails: 2, ..Setting::PLAIN };
     /// Two rails, and a connection that stands by.
     pub const STANDBY: Setting = Setting { standby: true, ..Setting::RAILS };
+    /// Two rails, and the client has the connection moved.
+    pub const MOVED: Setting = Setting { movers: 1, ..Setting::RAILS };
+    /// Two rails, and both ends have it moved, each to another one.
+    pub const MOVED_TWICE: Setting = Setting { movers: 2, ..Setting::RAILS };
+    /// Two rails, and users that are told of another one.
+    pub const TOLD: Setting = Setting { told: true, ..Setting::RAILS };
+    /// The same, and the client has the connection moved.
+    pub const TOLD_MOVED: Setting = Setting { movers: 1, ..Setting::TOLD };
     /// One rail, and nodes that begin anew.
     pub const RESTARTS: Setting = Setting { restarts: true, ..Setting::PLAIN };
 
@@ -66,6 +87,11 @@ impl Setting {
         if self.crashes {
             config.ack_delay = Setting::ACK_DELAY;
         }
+    }
+
+    /// What its streams do when their connection goes over to another rail.
+    pub fn failover(self) -> FailoverMode {
+        if self.told { FailoverMode::Application } else { FailoverMode::Transparent }
     }
 
     /// The options of its streams: without time-outs, where time decides nothing.

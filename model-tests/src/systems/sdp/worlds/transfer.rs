@@ -12,8 +12,10 @@ use crate::history::{ClientId, RequestId};
 use crate::oracle::{Conduct, Oracles};
 use crate::record::Record;
 use crate::system::{Place, System};
+use std::cell::Cell;
+use std::rc::Rc;
 use weft_protocols::sdp::SdpStats;
-use weft_protocols::transport::MeshConfig;
+use weft_protocols::transport::{MeshConfig, Rank};
 use weft_sim::explore::{AccessKind, FaultSet};
 use weft_sim::{NodeId, Sim};
 use weft_verbs::{Nanos, Wait};
@@ -81,6 +83,8 @@ pub(super) struct State {
     /// How often a node has restarted, and whether the server has.
     lives: u32,
     server_restarted: bool,
+    /// Of each node, its moves that have not ended.
+    moving: [Rc<Cell<u64>>; 2],
     /// When a node crashed, by the other one's clock.
     crashed_at: Option<Nanos>,
 }
@@ -135,7 +139,8 @@ impl Transfer {
         };
         let work = SdpWork::of(1);
         let (bytes, reply) = (self.bytes, self.reply);
-        let work = SdpWork { bytes, reply, buffers: BUFFERS, buffer_bytes: PAYLOAD, ..work };
+        let failover = self.setting.failover();
+        let work = SdpWork { bytes, reply, buffers: BUFFERS, buffer_bytes: PAYLOAD, failover, ..work };
         match self.kind {
             Shipped | KeepsCredits | ForgetsEnd => work,
             Closes => SdpWork { duplex: true, ..work },
@@ -213,7 +218,7 @@ impl Model for Transfer {
     }
 
     fn oracles(&self) -> SdpOracles {
-        SdpOracles::default()
+        SdpOracles::of(self.setting.failover())
     }
 
     fn usual_faults(&self) -> FaultSet {
@@ -264,7 +269,8 @@ impl Model for Transfer {
             Service::start(place, &work, options, recorder).expect("nobody else has the channel")
         };
         let services: Vec<Service<Sim>> = places[usize::from(!shipped)..].iter().map(start).collect();
-        let mut state = State { services, lives: 0, server_restarted: false, crashed_at: None };
+        let moving = Default::default();
+        let mut state = State { services, lives: 0, server_restarted: false, moving, crashed_at: None };
         if !self.warms_up() {
             self.begin(0, &mut state, members, recorder);
         }
@@ -284,6 +290,16 @@ impl Model for Transfer {
         } else {
             let mesh = members[0].mesh.clone();
             members[0].rt.spawn(planted::client(self.kind, rt, mesh, id, request, recorder));
+        }
+        // Connections stand on the first rail: the client's goes to the other one, the server's stays.
+        for (node, rail) in [(0, 1), (1, 0)].into_iter().take(self.setting.movers as usize) {
+            let (sdp, moving) = (state.services[node].sdp.clone(), Rc::clone(&state.moving[node]));
+            moving.update(|moves| moves + 1);
+            drop(members[node].rt.spawn(async move {
+                // A rail that does not answer is left alone.
+                let _ = sdp.move_to(Rank::from_index(1 - node as u32), rail).await;
+                moving.update(|moves| moves - 1);
+            }));
         }
     }
 
@@ -334,7 +350,8 @@ impl Model for Transfer {
         // A client that waits for nothing but an answer does not learn that its server has restarted.
         let waits = state.server_restarted && node == 0;
         let streams = service.filter(|_| !waits).map(Sockets::leftovers).unwrap_or_default();
-        at_rest(node, conduct, streams.into_iter().chain(member.leftovers()))
+        let moves = ("moves that did not end", state.moving[node].get());
+        at_rest(node, conduct, streams.into_iter().chain([moves]).chain(member.leftovers()))
     }
 
     fn coverage(&self, state: &State, members: &[Member], sink: &mut Coverage) {
@@ -356,6 +373,10 @@ impl Model for Transfer {
                 "a connection went over to the other rail",
                 any(|member| member.mesh.stats().failovers),
             );
+        }
+        if self.setting.movers > 0 {
+            let moved = |service: &Service<Sim>| service.sdp.stats().moves > 0;
+            sink.sometimes("a move ended on another rail", state.services.iter().any(moved));
         }
         if matches!(self.kind, Kind::Recalls | Kind::RecallsWanted | Kind::RecallsSinks) {
             let recalled = |service: &Service<Sim>| Sockets::counts(service).recalled > 0;
