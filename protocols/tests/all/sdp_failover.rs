@@ -157,6 +157,22 @@ fn two_ends_that_want_different_rails_at_once_agree_and_a_dead_rail_is_not_moved
 }
 
 #[test]
+fn a_move_that_nobody_waits_for_any_more_holds_up_nobody() {
+    for patience in (0..80).map(|step| us(10 * step)) {
+        let cluster = Cluster::railed(2, 2, 4, Wait::Poll);
+        let (got, sdp) = transfer(&cluster, OPTIONS(), true);
+        let (moves, rt) = (sdp[0].clone(), cluster.members[0].rt.clone());
+        drop(rt.clone().spawn(async move {
+            rt.sleep(ms(2)).await;
+            let _ = rt.deadline(rt.now() + patience, moves.move_to(rank(1), 1)).await;
+        }));
+        cluster.run(Nanos::from_secs(2));
+        got.is_whole();
+        assert_eq!(sdp.each_ref().map(Sdp::held_up), [0, 0], "{patience}");
+    }
+}
+
+#[test]
 fn an_application_that_wants_to_know_is_told_what_the_peer_has_and_connects_again() {
     let mut told = 0;
     for seed in 0..24 {

@@ -1,7 +1,10 @@
 //! Keys, names and transfers, on a healthy cluster.
 
 use std::cell::Cell;
+use std::future::poll_fn;
+use std::pin::pin;
 use std::rc::Rc;
+use std::task::Poll;
 use weft_protocols::ddss::{Ddss, DdssError, Key, Model, Name, Placement, Spec};
 use weft_protocols::rt::{Rt, RtConfig};
 use weft_protocols::transport::{Mesh, MeshConfig, Rank};
@@ -147,5 +150,41 @@ fn a_lock_that_is_dropped_is_given_back() {
         assert_eq!(held.get(&mut value).await, Ok(1));
         held.unlock().await.expect("it was held");
         assert_eq!(value, [1; 64]);
+    });
+}
+
+/// A call that is dropped when it has waited so often.
+async fn dropped<T>(waits: u32, call: impl Future<Output = T>) -> Option<T> {
+    let (mut call, mut left) = (pin!(call), waits);
+    poll_fn(|cx| match call.as_mut().poll(cx) {
+        Poll::Ready(done) => Poll::Ready(Some(done)),
+        Poll::Pending if left <= 1 => Poll::Ready(None),
+        Poll::Pending => {
+            left -= 1;
+            Poll::Pending
+        }
+    })
+    .await
+}
+
+#[test]
+fn a_put_under_the_lock_that_is_dropped_is_not_written_over() {
+    on_three_nodes(async |nodes| {
+        let spec = Spec { model: Model::Write, ..SPEC };
+        let segment = nodes[0].open(Name(1), spec).await.expect("a segment");
+        let there = nodes[2].open(Name(1), spec).await.expect("the same");
+        for round in 0..10_u64 {
+            let held = nodes[0].lock(&segment).await.expect("a lock");
+            let value = |version: u64| [version as u8; 64];
+            let first = 2 * round + 1;
+            assert_eq!(dropped(1, held.put(&value(first))).await, None, "it has to wait for the adapter");
+            let reads: Vec<_> = (0..20).map(|_| nodes[2].begin_get(&there)).collect();
+            assert_eq!(held.put(&value(first + 1)).await, Ok(Some(first + 1)), "behind the dropped one");
+            held.unlock().await.expect("it was held");
+            for read in reads {
+                let (bytes, version) = read.wait().await.expect("a value");
+                assert_eq!(bytes, value(version), "round {round}");
+            }
+        }
     });
 }
