@@ -227,11 +227,10 @@ impl<V: Verbs> Ddss<V> {
         let (tell, told) = oneshot();
         self.0.asked.borrow_mut().insert(id, (of, tell));
         self.waits();
-        let sent = self.send(of, message(id)).await;
-        if sent.is_err() {
-            self.0.asked.borrow_mut().remove(&id);
-        }
-        sent.map(|()| Request { of, told })
+        let mut asking = Asking { ddss: self, id, is_said: false };
+        self.send(of, message(id)).await?;
+        asking.is_said = true;
+        Ok(Request { of, told })
     }
 
     /// Waits for the answer to a request.
@@ -446,6 +445,21 @@ impl<V: Verbs> Ddss<V> {
         // Nobody waits for it any more if the call was dropped. A turn that nobody wants goes to the next.
         if let (Err(_), Message::Granted { name, header, .. }) = (waiting.send(answer), answer) {
             self.send_later(from, Message::Leave { name, header });
+        }
+    }
+}
+
+/// A request that is not said yet: nothing answers one of which the call failed, or was dropped, before that.
+struct Asking<'a, V: Verbs> {
+    ddss: &'a Ddss<V>,
+    id: u64,
+    is_said: bool,
+}
+
+impl<V: Verbs> Drop for Asking<'_, V> {
+    fn drop(&mut self) {
+        if !self.is_said {
+            self.ddss.0.asked.borrow_mut().remove(&self.id);
         }
     }
 }

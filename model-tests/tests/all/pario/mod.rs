@@ -2,6 +2,7 @@
 
 mod costs;
 mod crash_states;
+mod dropped;
 mod full_disk;
 mod groups;
 mod guests;

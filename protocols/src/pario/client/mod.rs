@@ -12,6 +12,7 @@ use super::{Distribution, FsError, Handle, Sync, View, Wire};
 use crate::rt::sync::OneshotReceiver;
 use crate::transport::Rank;
 use std::cell::Cell;
+use std::collections::BTreeMap;
 use std::iter::Peekable;
 use std::ops::Range;
 use std::rc::Rc;
@@ -52,6 +53,19 @@ struct Part {
 /// A part, what was asked for, and the answer.
 type PartAnswer = (u16, Option<Access>, Answer);
 
+/// What a sync is to cover. What it did not is the next one's matter, also where the call is dropped.
+struct Unsynced<'a> {
+    file: &'a InUse,
+    taken: BTreeMap<u16, u64>,
+}
+
+impl Drop for Unsynced<'_> {
+    fn drop(&mut self) {
+        // The older epoch is the one of which something may be lost.
+        self.file.unsynced.borrow_mut().append(&mut self.taken);
+    }
+}
+
 impl<V: Verbs> Pario<V> {
     /// Makes durable all that was written to a file before, by any client.
     ///
@@ -61,7 +75,7 @@ impl<V: Verbs> Pario<V> {
     /// server restarted meanwhile, or cannot be reached.
     pub async fn sync(&self, file: &File) -> Result<(), FsError> {
         // What is answered from now on is not covered.
-        let mut unsynced = file.in_use.unsynced.take();
+        let mut unsynced = Unsynced { file: &file.in_use, taken: file.in_use.unsynced.take() };
         let (mut asked, mut synced) = (Vec::new(), Ok(()));
         for part in 0..file.layout.servers() {
             let held = Held { file: Some(Rc::clone(&file.in_use)), ..Held::NOTHING };
@@ -75,14 +89,12 @@ impl<V: Verbs> Pario<V> {
         for (part, told) in asked {
             match calls::answer(told).await {
                 Ok(Answer::At { epoch }) => {
-                    lost |= unsynced.remove(&part).is_some_and(|written| written != epoch);
+                    lost |= unsynced.taken.remove(&part).is_some_and(|written| written != epoch);
                 }
                 Ok(_) => synced = Err(FsError::Nonsense),
                 Err(why) => synced = Err(why),
             }
         }
-        // The older epoch is the one of which something may be lost.
-        file.in_use.unsynced.borrow_mut().extend(unsynced);
         if lost { Err(FsError::WritesLost) } else { synced }
     }
 
@@ -394,5 +406,22 @@ impl<'a> Loaded<'a> {
 impl Drop for Loaded<'_> {
     fn drop(&mut self) {
         self.0.set(self.0.get() - self.1);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_dropped_sync_did_not_cover_is_the_next_ones_matter() {
+        let file = InUse::default();
+        file.unsynced.borrow_mut().extend([(0, 7), (1, 7)]);
+        let mut sync = Unsynced { file: &file, taken: file.unsynced.take() };
+        // One server has answered; meanwhile writes were answered in a later life of both.
+        sync.taken.remove(&1);
+        file.unsynced.borrow_mut().extend([(0, 8), (1, 8)]);
+        drop(sync);
+        assert_eq!(*file.unsynced.borrow(), BTreeMap::from([(0, 7), (1, 8)]));
     }
 }

@@ -12,6 +12,24 @@ use weft_verbs::{Nanos, Verbs};
 /// How long a client waits before it opens another byte stream to a server of which one broke.
 const PAUSE: Nanos = Nanos::from_millis(10);
 
+/// A file that its user has given up: a call that is dropped before the home was asked leaves the rest to a task.
+struct Closing<'a, V: Verbs> {
+    files: &'a Pario<V>,
+    file: File,
+    is_asked: bool,
+}
+
+impl<V: Verbs> Drop for Closing<'_, V> {
+    fn drop(&mut self) {
+        if !self.is_asked {
+            let File { handle, layout, epoch, ref in_use } = self.file;
+            let (files, file) =
+                (self.files.clone(), File { handle, layout, epoch, in_use: Rc::clone(in_use) });
+            drop(self.files.0.rt.spawn(async move { drop(files.close(file).await) }));
+        }
+    }
+}
+
 impl<V: Verbs> Pario<V> {
     /// Makes a file and opens it: over all servers, unless a distribution says otherwise. It has no object before its first
     /// write.
@@ -48,17 +66,20 @@ impl<V: Verbs> Pario<V> {
     }
 
     /// Closes a file, once all of its calls have been answered, those included that nobody waits for any more. A file that
-    /// has no name ends with its last close.
+    /// has no name ends with its last close. A close goes on if the call is dropped.
     ///
     /// # Errors
     ///
     /// Writes that were not synced are [lost](FsError::WritesLost), which a close tells if no sync has, before all else; the file is
     /// closed. Or the directory's server cannot be reached.
     pub async fn close(&self, file: File) -> Result<(), FsError> {
+        let mut closing = Closing { files: self, file, is_asked: false };
+        let file = &closing.file;
         file.in_use.idle().await;
-        let kept = self.kept(&file).await;
-        let File { handle, epoch, .. } = file;
+        let kept = self.kept(file).await;
+        let File { handle, epoch, .. } = *file;
         let told = self.0.ask(HOME, Request::Close { handle, epoch }, Held::NOTHING).await;
+        closing.is_asked = true;
         // When it has been sent, and not before: a home that asks what is open counts this close, or is not told of the file.
         {
             let mut opens = self.0.opens.borrow_mut();
