@@ -14,13 +14,13 @@ use weft_verbs::{Nanos, Wait};
 /// Makes a file, removes its name, and drops the call that closes it where it first waits.
 async fn closes_half_way(files: Pario<Sim>) -> Result<bool, FsError> {
     let file = files.create("a", None).await?;
+    files.unlink("a").await?;
     // A write that nobody waits for keeps the close waiting.
     let buffer = files.buffer(64)?;
     {
         let mut write = pin!(files.write(&file, 0, buffer));
         poll_fn(|cx| Poll::Ready(write.as_mut().poll(cx).is_ready())).await;
     }
-    files.unlink("a").await?;
     let mut close = pin!(files.close(file));
     Ok(poll_fn(|cx| Poll::Ready(close.as_mut().poll(cx).is_ready())).await)
 }
