@@ -306,13 +306,9 @@ async fn client_loop<M: SystemModel>(
 ) {
     for Call { id, request, dropped } in calls {
         let call = Of::<M>::perform(&rt, &mut client, id, request, &recorder).at(id.number);
-        match dropped {
-            None => call.await,
-            Some((quits, dropped)) => {
-                if quits.unless(call).await.is_none() {
-                    recorder.record(dropped);
-                }
-            }
+        let (quits, dropped) = dropped.unzip();
+        if Quits::call(quits.as_deref(), call).await.is_none() {
+            dropped.into_iter().for_each(|dropped| recorder.record(dropped));
         }
     }
 }

@@ -41,9 +41,11 @@ impl Quits {
         quits
     }
 
-    /// Makes a call. `None` if its user quits first: then the call is dropped, at the earliest where it first waits.
-    pub async fn unless<T>(&self, call: impl Future<Output = T>) -> Option<T> {
-        let (mut call, mut told) = (pin!(call), pin!(self.told.until(|| self.are_told.get())));
+    /// Makes a call of a user that may quit, or of one that does not. `None` if it quits first: then the call is dropped, at the earliest
+    /// where it first waits.
+    pub async fn call<T>(quits: Option<&Quits>, call: impl Future<Output = T>) -> Option<T> {
+        let Some(Quits { are_told, told }) = quits else { return Some(call.await) };
+        let (mut call, mut told) = (pin!(call), pin!(told.until(|| are_told.get())));
         poll_fn(|cx| match call.as_mut().poll(cx) {
             Poll::Ready(done) => Poll::Ready(Some(done)),
             Poll::Pending => told.as_mut().poll(cx).map(|()| None),

@@ -1,6 +1,9 @@
 //! What the tests of several rooms do alike.
 
+use std::future::poll_fn;
 use std::ops::ControlFlow;
+use std::pin::pin;
+use std::task::Poll;
 use weft_check::explore::{Entry, Options, Report, Size};
 use weft_check::record::Recorder;
 use weft_check::run::{RunOptions, World};
@@ -77,4 +80,14 @@ pub fn broken_by<S: System, F: Future<Output = ()> + 'static>(
     world.start(1, task);
     let report = world.run(RunOptions::default()).unwrap_or_else(|error| panic!("{error}"));
     report.checks.into_iter().filter(|check| !check.held).map(|check| check.oracle).collect()
+}
+
+/// What a call returns that does not wait for anything. One that does is dropped there.
+pub async fn unless_it_waits<T>(call: impl Future<Output = T>) -> Option<T> {
+    let mut call = pin!(call);
+    poll_fn(|cx| match call.as_mut().poll(cx) {
+        Poll::Ready(done) => Poll::Ready(Some(done)),
+        Poll::Pending => Poll::Ready(None),
+    })
+    .await
 }

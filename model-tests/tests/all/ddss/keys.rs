@@ -1,10 +1,8 @@
 //! Keys, names and transfers, on a healthy cluster.
 
+use crate::common::unless_it_waits;
 use std::cell::Cell;
-use std::future::poll_fn;
-use std::pin::pin;
 use std::rc::Rc;
-use std::task::Poll;
 use weft_protocols::ddss::{Ddss, DdssError, Key, Model, Name, Placement, Spec};
 use weft_protocols::rt::{Rt, RtConfig};
 use weft_protocols::transport::{Mesh, MeshConfig, Rank};
@@ -153,20 +151,6 @@ fn a_lock_that_is_dropped_is_given_back() {
     });
 }
 
-/// A call that is dropped when it has waited so often.
-async fn dropped<T>(waits: u32, call: impl Future<Output = T>) -> Option<T> {
-    let (mut call, mut left) = (pin!(call), waits);
-    poll_fn(|cx| match call.as_mut().poll(cx) {
-        Poll::Ready(done) => Poll::Ready(Some(done)),
-        Poll::Pending if left <= 1 => Poll::Ready(None),
-        Poll::Pending => {
-            left -= 1;
-            Poll::Pending
-        }
-    })
-    .await
-}
-
 #[test]
 fn a_put_under_the_lock_that_is_dropped_is_not_written_over() {
     on_three_nodes(async |nodes| {
@@ -177,7 +161,11 @@ fn a_put_under_the_lock_that_is_dropped_is_not_written_over() {
             let held = nodes[0].lock(&segment).await.expect("a lock");
             let value = |version: u64| [version as u8; 64];
             let first = 2 * round + 1;
-            assert_eq!(dropped(1, held.put(&value(first))).await, None, "it has to wait for the adapter");
+            assert_eq!(
+                unless_it_waits(held.put(&value(first))).await,
+                None,
+                "it has to wait for the adapter"
+            );
             let reads: Vec<_> = (0..20).map(|_| nodes[2].begin_get(&there)).collect();
             assert_eq!(held.put(&value(first + 1)).await, Ok(Some(first + 1)), "behind the dropped one");
             held.unlock().await.expect("it was held");

@@ -1,10 +1,8 @@
 //! Calls that their users drop.
 
+use crate::common::unless_it_waits;
 use std::cell::RefCell;
-use std::future::poll_fn;
-use std::pin::pin;
 use std::rc::Rc;
-use std::task::Poll;
 use weft_check::paper::{Cluster, Machine};
 use weft_protocols::pario::{FsConfig, FsError, Pario};
 use weft_sim::profile::Profile;
@@ -17,12 +15,8 @@ async fn closes_half_way(files: Pario<Sim>) -> Result<bool, FsError> {
     files.unlink("a").await?;
     // A write that nobody waits for keeps the close waiting.
     let buffer = files.buffer(64)?;
-    {
-        let mut write = pin!(files.write(&file, 0, buffer));
-        poll_fn(|cx| Poll::Ready(write.as_mut().poll(cx).is_ready())).await;
-    }
-    let mut close = pin!(files.close(file));
-    Ok(poll_fn(|cx| Poll::Ready(close.as_mut().poll(cx).is_ready())).await)
+    drop(unless_it_waits(files.write(&file, 0, buffer)).await);
+    Ok(unless_it_waits(files.close(file)).await.is_some())
 }
 
 #[test]

@@ -399,13 +399,8 @@ impl User {
         for (number, (call, may_quit)) in (1..).zip(calls) {
             let id = RequestId { client: ClientId { node: self.node, index: 0 }, number };
             let made = self.call(&mut client, id, call);
-            match self.quits.as_deref().filter(|_| may_quit) {
-                None => made.await,
-                Some(quits) => {
-                    if quits.unless(made).await.is_none() {
-                        self.recorder.record(Event { at_ns: 0, request: id, what: What::Failed });
-                    }
-                }
+            if Quits::call(self.quits.as_deref().filter(|_| may_quit), made).await.is_none() {
+                self.recorder.record(Event { at_ns: 0, request: id, what: What::Failed });
             }
         }
     }
