@@ -12,7 +12,7 @@ use std::io::{self, IsTerminal, Read, Write};
 use std::path::Path;
 use std::time::Duration;
 use weft_control::message::CALL;
-use weft_protocols::ddss::named::{LONGEST_NAME, Reply, Request, Row};
+use weft_protocols::ddss::named::{LONGEST_NAME, Reply, Request, Row, Seen};
 use weft_protocols::transport::Rank;
 use weft_verbs::Nanos;
 
@@ -45,7 +45,7 @@ pub fn run(args: &SegmentArgs) -> Result<Exit, Failure> {
         SegmentCommand::Get { name, output: to } => {
             check(name)?;
             let request = Request::Get { name: name.clone(), known: None, wait: Nanos::ZERO };
-            let Reply::Value { version, home, model, value } = ask(&door, &request)? else {
+            let Reply::Value { version, home, model, value, .. } = ask(&door, &request)? else {
                 return Err(odd());
             };
             match to {
@@ -80,12 +80,12 @@ fn watch(
     most: Option<u64>,
 ) -> Result<Exit, Failure> {
     check(name)?;
-    let (mut known, mut shown) = (from, 0);
+    let (mut known, mut shown) = (from.map(|version| Seen { version, of: None }), 0);
     while most.is_none_or(|most| shown < most) {
         let wait = Nanos::from_millis(WAIT.as_millis() as u64);
         let request = Request::Get { name: name.to_string(), known, wait };
         match ask(door, &request)? {
-            Reply::Value { version, value, .. } => {
+            Reply::Value { version, of, value, .. } => {
                 let text = String::from_utf8_lossy(&value);
                 match as_json {
                     true => {
@@ -95,7 +95,7 @@ fn watch(
                     }
                     false => output::text(&format!("{version}\t{}\n", one_line(&text)))?,
                 }
-                (known, shown) = (Some(version), shown + 1);
+                (known, shown) = (Some(Seen { version, of: Some(of) }), shown + 1);
             }
             Reply::Same { .. } => {}
             _ => return Err(odd()),

@@ -160,6 +160,7 @@ impl<M: Model> Execution<M> {
             faults,
             in_order: shape.one_by_one,
             drift: model.drift(),
+            mortal: model.mortal(),
         });
         let roots = (0..model.configurations()).map(|_| Root::new(&fabric)).collect();
         // What a crashed node's program leaves behind is not memoised.

@@ -58,6 +58,11 @@ pub trait Model {
         None
     }
 
+    /// The only node that crashes and restarts, if it is one.
+    fn mortal(&self) -> Option<NodeId> {
+        None
+    }
+
     /// Whether links and ports that fail do so for good. Otherwise they are repaired when nothing else can happen.
     fn breaks_for_good(&self) -> bool {
         false

@@ -1,20 +1,28 @@
 //! Groups of clients that call together, as the processes of an MPI program do.
 //!
-//! Members agree at the files' home: each says that it has come to a round, and is answered when all have. A round is in memory there:
-//! one whose home begins anew ends as [`Unknown`](FsError::Unknown). Transfers are each member's own, by lists, and wait for nobody.
+//! Members agree at the files' home: each says that it has come to a round, and is answered when all have. Transfers are each member's own,
+//! by lists, and wait for nobody.
+//!
+//! A round is in memory there. Where the home begins anew in the middle of one, the group is broken: that call and all later ones end as
+//! [`Unknown`](FsError::Unknown), at every member, and the members make another group, of another number. For a member that
+//! has died the others wait until they drop their calls: who starts the members knows of it.
 
-use super::messages::{Answer, Request};
+use super::messages::{Answer, BROKEN, Request};
 use super::{Buffer, Distribution, File, FsError, Pario, View};
 use std::cell::Cell;
+use std::rc::Rc;
 use weft_verbs::Verbs;
 
-/// One member's part of a group. Members make the same calls of it in the same order, and only so.
+/// One member's part of a group. Members make the same calls of it in the same order, and only so. Who drops a barrier has come to it all the
+/// same; for who drops another call before it is through the others wait.
 pub struct Group<V: Verbs> {
     files: Pario<V>,
     id: u64,
     member: u32,
     members: u32,
     round: Cell<u64>,
+    /// The home began anew in the middle of a round.
+    broken: Rc<Cell<bool>>,
 }
 
 impl<V: Verbs> Pario<V> {
@@ -29,11 +37,16 @@ impl<V: Verbs> Pario<V> {
             let (field, value, must) = ("member", u64::from(member), "below the number of members");
             return Err(FsError::Config { field, value, must });
         }
-        Ok(Group { files: self.clone(), id, member, members, round: Cell::new(0) })
+        Ok(Group { files: self.clone(), id, member, members, round: Cell::new(0), broken: Rc::default() })
     }
 }
 
 impl<V: Verbs> Group<V> {
+    /// Whether this is the first member, which does for all what is to be done once.
+    pub const fn is_first(&self) -> bool {
+        self.member == 0
+    }
+
     /// Returns when all members have called it.
     ///
     /// # Errors
@@ -61,26 +74,29 @@ impl<V: Verbs> Group<V> {
     pub async fn create(&self, path: &str, layout: Option<Distribution>) -> Result<File, FsError> {
         let made = if self.member == 0 { Some(self.files.create(path, layout).await) } else { None };
         let failed = made.as_ref().is_some_and(Result::is_err);
-        if self.agree(failed.into()).await? > 0 {
-            return made.unwrap_or(Err(FsError::Member));
+        match (self.agree(failed.into()).await, made) {
+            (Ok(0), Some(made)) => self.all_opened(made).await,
+            (Ok(0), None) => self.all_opened(self.files.open(path).await).await,
+            (_, Some(Err(why))) => Err(why),
+            (agreed, made) => self.not_opened(made.and_then(Result::ok), agreed).await,
         }
-        let opened = match made {
-            Some(made) => made,
-            None => self.files.open(path).await,
-        };
-        self.all_opened(opened).await
     }
 
     async fn all_opened(&self, opened: Result<File, FsError>) -> Result<File, FsError> {
         let agreed = self.agree(opened.is_err().into()).await;
         match (opened, agreed) {
             (Ok(file), Ok(0)) => Ok(file),
-            (Ok(file), agreed) => {
-                self.files.close(file).await?;
-                Err(agreed.err().unwrap_or(FsError::Member))
-            }
+            (Ok(file), agreed) => self.not_opened(Some(file), agreed).await,
             (Err(why), _) => Err(why),
         }
+    }
+
+    /// What is not open at all members is not open here.
+    async fn not_opened(&self, file: Option<File>, agreed: Result<u64, FsError>) -> Result<File, FsError> {
+        if let Some(file) = file {
+            self.files.close(file).await?;
+        }
+        Err(agreed.err().unwrap_or(FsError::Member))
     }
 
     /// Reads this member's part; see [`Pario::read_list`].
@@ -127,15 +143,36 @@ impl<V: Verbs> Group<V> {
         }
     }
 
-    /// All say a number, and are told the largest.
+    /// All say a number, and are told the largest. Who drops its call has come all the same: others wait for it.
     async fn agree(&self, word: u64) -> Result<u64, FsError> {
-        let Group { files, id, member, members, round } = self;
-        let (member, members) = (*member, *members);
-        let request = Request::Gather { group: *id, round: round.get(), member, members, word };
-        round.set(round.get() + 1);
-        match files.ask_home(request).await? {
-            Answer::Gathered(word) => Ok(word),
-            _ => Err(FsError::Nonsense),
+        if self.broken.get() {
+            return Err(FsError::Unknown);
         }
+        let Group { files, id: group, member, members, round, broken } = self;
+        let request = {
+            let (group, round, member, members) = (*group, round.get(), *member, *members);
+            move |word| Request::Gather { group, round, member, members, word }
+        };
+        round.set(round.get() + 1);
+        let (files, broken) = (files.clone(), Rc::clone(broken));
+        let rt = files.0.rt.clone();
+        let agreed = rt.spawn(async move {
+            let mut answer = files.ask_home(request(word)).await;
+            if answer == Err(FsError::Unknown) {
+                // Others may wait for this member, or come yet, in the home's next life.
+                broken.set(true);
+                answer = files.ask_home_until(request(BROKEN)).await;
+            }
+            match answer {
+                Ok(Answer::Gathered(BROKEN)) => {
+                    broken.set(true);
+                    Err(FsError::Unknown)
+                }
+                Ok(Answer::Gathered(word)) => Ok(word),
+                Ok(_) => Err(FsError::Nonsense),
+                Err(why) => Err(why),
+            }
+        });
+        agreed.await.unwrap_or(Err(FsError::Closed))
     }
 }

@@ -5,7 +5,7 @@ use std::cell::RefCell;
 use std::future::Future;
 use std::pin::Pin;
 use std::rc::Rc;
-use weft_protocols::ddss::named::{Named, NamedError, Reply, Request};
+use weft_protocols::ddss::named::{Named, NamedError, Reply, Request, Seen};
 use weft_protocols::ddss::{Ddss, DdssError, Model, Spec};
 use weft_sim::Sim;
 use weft_verbs::{Nanos, Wait};
@@ -128,7 +128,8 @@ fn who_waits_for_a_new_version_has_it_within_a_look_and_otherwise_hears_that_the
             value: b"1".to_vec(),
         };
         let Ok(Reply::Put { version: Some(version), .. }) = desks.ask(1, first) else { panic!("{model}") };
-        let wait = |wait| Request::Get { name: "load".into(), known: Some(version), wait };
+        let seen = Seen { version, of: None };
+        let wait = |wait| Request::Get { name: "load".into(), known: Some(seen), wait };
         assert_eq!(desks.ask(3, wait(ms(50))), Ok(Reply::Same { version }), "{model}");
         let (watches, puts) = (desks.named[3].clone(), desks.named[0].clone());
         let began = desks.cluster.fabric.now();
@@ -143,6 +144,21 @@ fn who_waits_for_a_new_version_has_it_within_a_look_and_otherwise_hears_that_the
         assert_eq!(value(reply), (version + 1, b"2".to_vec()), "{model}");
         assert!(at < began + ms(70 + 25), "{model}: {}", at - began);
     }
+}
+
+#[test]
+fn who_has_seen_a_value_is_shown_the_next_one_of_its_name_also_where_that_was_removed_and_put_anew() {
+    let desks = Desks::new(5);
+    desks.ask(0, put("load", b"1")).expect("it is put");
+    let Ok(Reply::Value { version, of, .. }) = desks.ask(1, get("load")) else { panic!("it is there") };
+    let known = |of| Some(Seen { version, of });
+    let again = |known| Request::Get { name: "load".into(), known, wait: Nanos::ZERO };
+    assert_eq!(desks.ask(2, again(known(Some(of)))), Ok(Reply::Same { version }));
+    desks.ask(3, Request::Remove { name: "load".into() }).expect("it is removed");
+    desks.ask(2, put("load", b"2")).expect("it is put");
+    let next = value(desks.ask(1, again(known(Some(of)))));
+    assert_eq!(next, (version, b"2".to_vec()), "another segment, whose versions begin anew");
+    assert_eq!(desks.ask(1, again(known(None))), Ok(Reply::Same { version }), "of any segment");
 }
 
 #[test]
@@ -228,7 +244,6 @@ fn nodes_that_put_get_and_remove_the_same_names_at_once_leave_one_segment_a_name
         for reply in ended {
             match reply {
                 Ok(_) | Err(NamedError::Unknown(_) | NamedError::Restless(_)) => {}
-                Err(NamedError::Ddss(DdssError::Released)) => {}
                 Err(why) => panic!("seed {seed}: {why}"),
             }
         }

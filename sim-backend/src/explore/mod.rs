@@ -147,4 +147,6 @@ pub struct Policy {
     /// earlier by more than that, and every other live node's clock is then at most so far behind. `None`, and at first: each
     /// clock runs by itself, and deadlines come in any order.
     pub drift: Option<Nanos>,
+    /// The only node that crashes and restarts. `None`, and at first: any does.
+    pub mortal: Option<NodeId>,
 }

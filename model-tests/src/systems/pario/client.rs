@@ -9,7 +9,7 @@ use crate::history::{ClientId, RequestId};
 use crate::record::Record;
 use std::cell::RefCell;
 use std::rc::Rc;
-use weft_protocols::pario::{Buffer, Datatype, File, FsError, Pario, View};
+use weft_protocols::pario::{Buffer, Datatype, File, FsError, Group, Pario, View};
 use weft_protocols::rt::Rt;
 use weft_verbs::Verbs;
 
@@ -265,6 +265,29 @@ impl<V: Verbs, R: Record<Event>> Teller<'_, V, R> {
         client.files = files.clone();
         *client.of_node.borrow_mut() = files;
         Ok(())
+    }
+
+    /// Makes a file as a member of a group: the first one does, and the others open it.
+    pub async fn create_together(
+        &self,
+        client: &Client<V>,
+        group: &Group<V>,
+        file: u32,
+    ) -> Result<File, FsError> {
+        let (text, layout) = (path(file, client.work.directories), client.work.layout(file));
+        let call = if group.is_first() { Call::Create(file) } else { Call::Open(file) };
+        self.calls(call, group.create(&text, layout), |file| What::Opened(file.handle().0)).await
+    }
+
+    /// Cuts a file to nothing as a member of a group: the first one does, and the others know it when their call ends.
+    pub async fn cut_together(&self, group: &Group<V>, file: &File, meets: Call) -> Result<(), FsError> {
+        let call = if group.is_first() { Call::Truncate(file.handle().0, 0) } else { meets };
+        self.calls(call, group.resize(file, 0), |()| What::Done).await
+    }
+
+    /// Comes to a barrier.
+    pub async fn meet(&self, group: &Group<V>, meets: Call) -> Result<(), FsError> {
+        self.calls(meets, group.barrier(), |()| What::Done).await
     }
 
     /// Carries out a request.

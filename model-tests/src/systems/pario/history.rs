@@ -45,6 +45,8 @@ pub enum Call {
     Append(u64, u32, u32),
     /// Cuts a file to so many cells.
     Truncate(u64, u64),
+    /// Waits until so many members of a group have come to a barrier, by its number.
+    Meet(u32, u32),
 }
 
 /// Cells of a file: rows of some side by side.
@@ -198,6 +200,7 @@ impl fmt::Display for Call {
             Call::Read(cells) => write!(f, "read {cells}"),
             Call::Append(file, cells, _) => write!(f, "append {cells} cells to {file:x}"),
             Call::Truncate(file, cells) => write!(f, "truncate {file:x} to {cells} cells"),
+            Call::Meet(barrier, _) => write!(f, "barrier {barrier}"),
         }
     }
 }

@@ -1,11 +1,51 @@
 //! Requests and replies as bytes: how a client's program asks, and a daemon answers. Little-endian; texts and values have their lengths
 //! before them.
 
-use super::Model;
+use super::{Key, Model, Name};
 pub use crate::bytes::MalformedCall;
 use crate::bytes::{Reader, Writer};
 use crate::transport::Rank;
 use weft_verbs::Nanos;
+
+/// A version that somebody has seen of a value.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Seen {
+    /// The version.
+    pub version: u64,
+    /// Of which segment: a name that is removed and put anew stands for another one, whose versions begin anew. None for whatever the
+    /// name stands for.
+    pub of: Option<Which>,
+}
+
+impl Seen {
+    /// Whether it is of this key's segment, for all that is known.
+    pub(super) fn is_of(self, key: Key) -> bool {
+        self.of.is_none_or(|of| of == Which::of(key))
+    }
+}
+
+/// What tells a segment from all others that have been in a cluster.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Which {
+    name: Name,
+    incarnation: u64,
+}
+
+impl Which {
+    /// That of a key.
+    pub(super) fn of(key: Key) -> Which {
+        Which { name: key.name, incarnation: key.incarnation }
+    }
+
+    fn write(self, to: &mut Writer) {
+        to.u64(self.name.0);
+        to.u64(self.incarnation);
+    }
+
+    fn read(from: &mut Reader<'_>) -> Result<Which, MalformedCall> {
+        Ok(Which { name: Name(from.u64()?), incarnation: from.u64()? })
+    }
+}
 
 /// What is asked.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -27,8 +67,8 @@ pub enum Request {
     Get {
         /// The name.
         name: String,
-        /// The version that the asker has: it wants another one.
-        known: Option<u64>,
+        /// What the asker has seen: it wants another version.
+        known: Option<Seen>,
         /// For how long it waits for that.
         wait: Nanos,
     },
@@ -55,6 +95,8 @@ pub enum Reply {
     Value {
         /// Its version.
         version: u64,
+        /// Its segment.
+        of: Which,
         /// Where it is kept.
         home: Rank,
         /// Its segment's model.
@@ -121,7 +163,10 @@ impl Request {
             Request::Get { name, known, wait } => {
                 to.u8(GET);
                 to.text(name);
-                to.some_u64(*known);
+                to.some_u64(known.map(|seen| seen.version));
+                let of = known.and_then(|seen| seen.of);
+                to.u8(of.is_some().into());
+                of.into_iter().for_each(|of| of.write(&mut to));
                 to.u64(wait.0);
             }
             Request::Remove { name } => {
@@ -149,7 +194,12 @@ impl Request {
                 let (model, home) = (said.then_some(model), Rank::new(from.u32()?));
                 Request::Put { name, size, model, home, value: from.rest() }
             }
-            GET => Request::Get { name: from.text()?, known: from.some_u64()?, wait: Nanos(from.u64()?) },
+            GET => {
+                let (name, version) = (from.text()?, from.some_u64()?);
+                let of = if from.flag()? { Some(Which::read(&mut from)?) } else { None };
+                let known = version.map(|version| Seen { version, of });
+                Request::Get { name, known, wait: Nanos(from.u64()?) }
+            }
             REMOVE => Request::Remove { name: from.text()? },
             KEPT => Request::Kept,
             _ => return Err(MalformedCall),
@@ -172,9 +222,10 @@ impl Reply {
                 to.some_u64(*version);
                 to.u32(home.get());
             }
-            Reply::Value { version, home, model, value } => {
+            Reply::Value { version, of, home, model, value } => {
                 to.u8(VALUE);
                 to.u64(*version);
+                of.write(&mut to);
                 to.u32(home.get());
                 write_model(&mut to, *model);
                 to.rest(value);
@@ -202,8 +253,9 @@ impl Reply {
         let reply = match from.u8()? {
             PUT => Reply::Put { version: from.some_u64()?, home: from.rank()? },
             VALUE => {
-                let (version, home, model) = (from.u64()?, from.rank()?, read_model(&mut from)?);
-                Reply::Value { version, home, model, value: from.rest() }
+                let (version, of) = (from.u64()?, Which::read(&mut from)?);
+                let (home, model) = (from.rank()?, read_model(&mut from)?);
+                Reply::Value { version, of, home, model, value: from.rest() }
             }
             SAME => Reply::Same { version: from.u64()? },
             REMOVE => Reply::Removed,
@@ -269,22 +321,31 @@ mod tests {
         }
     }
 
+    prop_compose! {
+        fn which()(name in any::<u64>(), incarnation in any::<u64>()) -> Which {
+            Which { name: Name(name), incarnation }
+        }
+    }
+
+    prop_compose! {
+        fn seen()(version in any::<u64>(), of in prop::option::of(which())) -> Seen {
+            Seen { version, of }
+        }
+    }
+
     fn requests() -> impl Strategy<Value = Request> {
         let (name, size) = ("[a-z]{1,9}", prop::option::of(1_u32..9));
         let put = (name, size, prop::option::of(models()), prop::option::of(ranks()), values())
             .prop_map(|(name, size, model, home, value)| Request::Put { name, size, model, home, value });
-        let get = (name, any::<Option<u64>>(), any::<u64>()).prop_map(|(name, known, wait)| Request::Get {
-            name,
-            known,
-            wait: Nanos(wait),
-        });
+        let get = (name, prop::option::of(seen()), any::<u64>())
+            .prop_map(|(name, known, wait)| Request::Get { name, known, wait: Nanos(wait) });
         prop_oneof![put, get, name.prop_map(|name| Request::Remove { name }), Just(Request::Kept)]
     }
 
     fn replies() -> impl Strategy<Value = Reply> {
         let put = (any::<Option<u64>>(), ranks()).prop_map(|(version, home)| Reply::Put { version, home });
-        let value = (any::<u64>(), ranks(), models(), values())
-            .prop_map(|(version, home, model, value)| Reply::Value { version, home, model, value });
+        let value = (any::<u64>(), which(), ranks(), models(), values())
+            .prop_map(|(version, of, home, model, value)| Reply::Value { version, of, home, model, value });
         let same = any::<u64>().prop_map(|version| Reply::Same { version });
         let kept = prop::collection::vec(rows(), 0..4).prop_map(Reply::Kept);
         prop_oneof![put, value, same, kept, Just(Reply::Removed)]

@@ -9,7 +9,7 @@
 
 mod language;
 
-pub use language::{MalformedCall, Reply, Request, Row};
+pub use language::{MalformedCall, Reply, Request, Row, Seen, Which};
 
 use super::{Ddss, DdssError, Key, Model, Name, Placement, Segment, Spec};
 use crate::rt::Rt;
@@ -26,7 +26,7 @@ const LOOK: Nanos = Nanos::from_millis(20);
 /// The longest that a get waits for a new version.
 pub const LONGEST_WAIT: Nanos = Nanos::from_secs(20);
 
-/// How often a put looks for the segment of a name that others bind and remove meanwhile.
+/// How often a call looks for the segment of a name that others bind and remove meanwhile.
 const TRIES: u32 = 4;
 
 /// Why a request was not served.
@@ -310,14 +310,19 @@ impl<V: Verbs> Named<V> {
     }
 
     /// The value, once it is of another version than the one that is known, or the time is over.
-    async fn get(&self, name: &str, known: Option<u64>, wait: Nanos) -> Result<Reply, NamedError> {
+    async fn get(&self, name: &str, known: Option<Seen>, wait: Nanos) -> Result<Reply, NamedError> {
         let end = self.rt.now() + wait;
+        let mut tries = 1..TRIES;
         loop {
             let segment = self.find(name).await?.ok_or_else(|| NamedError::Unknown(name.into()))?;
+            let known = known.filter(|seen| seen.is_of(segment.key())).map(|seen| seen.version);
             match self.next(&segment, name, known, end).await {
                 // The name may stand for another segment by now.
                 Err(NamedError::Ddss(DdssError::Released)) if self.rt.now() < end => {
                     self.rt.sleep(LOOK).await;
+                }
+                Err(NamedError::Ddss(DdssError::Released)) => {
+                    tries.next().ok_or_else(|| NamedError::Restless(name.into()))?;
                 }
                 done => return done,
             }
@@ -335,8 +340,8 @@ impl<V: Verbs> Named<V> {
             match (self.look_anew(segment, known).await?, known) {
                 (Some(found), _) => {
                     let Found { version, value, .. } = its_own(name, found)?;
-                    let (home, model) = (segment.key().home(), segment.spec().model);
-                    return Ok(Reply::Value { version, home, model, value });
+                    let (key, model) = (segment.key(), segment.spec().model);
+                    return Ok(Reply::Value { version, of: Which::of(key), home: key.home(), model, value });
                 }
                 (None, Some(version)) if self.rt.now() >= end => return Ok(Reply::Same { version }),
                 (None, _) => self.rt.sleep(LOOK).await,

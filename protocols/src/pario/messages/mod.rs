@@ -18,6 +18,9 @@ use super::slots::Asked;
 use super::{Attributes, DirEntry, Distribution, Handle, Name, Path, SetAttributes};
 use weft_verbs::RemoteSlice;
 
+/// What a member says, and is told, of a group that is broken.
+pub(super) const BROKEN: u64 = u64::MAX;
+
 /// A message for a stream: what it says, and the data that it carries.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Frame {

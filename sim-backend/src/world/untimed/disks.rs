@@ -18,7 +18,7 @@ impl World {
         for node in self.all_nodes() {
             let disk = &self.state.disks[node.index()];
             for id in disk.unended() {
-                let faults = self.node_faults().with_all(self.disk_faults(node, id));
+                let faults = self.node_faults(node).with_all(self.disk_faults(node, id));
                 self.offer(identity::disk_call(node, id), faults, out);
             }
             if self.state.machines[node.index()].crashed {
@@ -64,7 +64,7 @@ impl World {
             return None;
         }
         self.touch(object::disk_call(node, id), AccessKind::Cause);
-        if self.node_faults().contains(outcome) {
+        if self.node_faults(node).contains(outcome) {
             return Some(self.hit_node(node, outcome));
         }
         if outcome.is_fault() && !self.disk_faults(node, id).contains(outcome) {

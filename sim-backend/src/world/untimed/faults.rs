@@ -40,15 +40,18 @@ impl World {
         !self.state.driver.untimed().policy.faults.and(SILENT).is_empty()
     }
 
-    pub(super) fn node_faults(&self) -> FaultSet {
-        self.state.driver.untimed().policy.faults.and(OF_NODES)
+    /// The ways in which a node may fail, whatever it is about to do.
+    pub(super) fn node_faults(&self, node: NodeId) -> FaultSet {
+        let Policy { faults, mortal, .. } = self.state.driver.untimed().policy;
+        let may = mortal.is_none_or(|mortal| mortal == node);
+        if may { faults.and(OF_NODES) } else { FaultSet::NONE }
     }
 
     /// The ways in which a node's step can fail.
-    pub(super) fn step_faults(&self) -> FaultSet {
+    pub(super) fn step_faults(&self, node: NodeId) -> FaultSet {
         let Policy { faults, drift, .. } = self.state.driver.untimed().policy;
         let slow = if drift.is_some() { FaultSet::one(Outcome::SlowNode) } else { FaultSet::NONE };
-        self.node_faults().with_all(slow.and(faults))
+        self.node_faults(node).with_all(slow.and(faults))
     }
 
     /// A node is slow: what comes to its adapter is handled, and its program does not step.
@@ -65,7 +68,7 @@ impl World {
     pub(super) fn packet_faults(&self, id: u32, in_order: bool) -> FaultSet {
         let packet = self.state.packets.get(id);
         let offered = self.state.driver.untimed().policy.faults;
-        let mut faults = OF_NODES;
+        let mut faults = self.node_faults(self.shape.node(packet.to.hca));
         if packet.route.from != packet.route.to {
             faults = faults.with(Outcome::Drop).with(Outcome::Cut).with(Outcome::PortDown);
         }
@@ -90,8 +93,12 @@ impl World {
     pub(super) fn out_of_order_faults(&self, out_of_order: &OutOfOrder) -> FaultSet {
         match &out_of_order.cargo {
             Cargo::Packet(packet) => self.packet_faults(*packet, false),
-            Cargo::Cm { to, message } if message.from == *to => self.node_faults(),
-            Cargo::Cm { .. } => SILENT.with(Outcome::Drop).and(self.state.driver.untimed().policy.faults),
+            Cargo::Cm { to, message } if message.from == *to => self.node_faults(self.shape.node(to.hca)),
+            Cargo::Cm { to, .. } => {
+                let lost = SILENT.without_all(OF_NODES).with(Outcome::Drop);
+                let lost = lost.and(self.state.driver.untimed().policy.faults);
+                lost.with_all(self.node_faults(self.shape.node(to.hca)))
+            }
         }
     }
 

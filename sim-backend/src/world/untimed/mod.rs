@@ -190,7 +190,7 @@ impl World {
         for node in self.all_nodes() {
             let Machine { steps, slow, .. } = self.state.driver.untimed().nodes[node.index()];
             if self.is_awake(node) && !slow {
-                self.offer(identity::step(node, steps), self.step_faults(), out);
+                self.offer(identity::step(node, steps), self.step_faults(node), out);
             }
         }
     }

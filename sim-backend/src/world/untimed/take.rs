@@ -36,7 +36,7 @@ impl World {
             Kind::Step if known => {
                 let kept = &self.state.driver.untimed().nodes[node.index()];
                 let due = self.is_awake(node) && !kept.slow && kept.steps == count(event);
-                if !due || (fault && !self.step_faults().contains(outcome)) {
+                if !due || (fault && !self.step_faults(node).contains(outcome)) {
                     return Err(no);
                 }
                 if outcome == Outcome::SlowNode {

@@ -28,6 +28,7 @@ fn of(acts: Vec<Vec<Act>>, style: Wait) -> World {
         sanitize: true,
         in_order: false,
         drift: None,
+        mortal: None,
         forgets: false,
     })
 }
@@ -315,6 +316,7 @@ fn sleeps_for_ever(forgets: bool) -> bool {
         sanitize: true,
         in_order: false,
         drift: None,
+        mortal: None,
         forgets,
     });
     (0..200).any(|seed| {

@@ -465,6 +465,7 @@ impl World {
             faults: plan.faults,
             in_order: plan.in_order,
             drift: plan.drift,
+            mortal: None,
         });
         let root = fabric.snapshot();
         let mut world = World { fabric, places, root, plan, seen: vec![] };

@@ -2,6 +2,7 @@
 
 mod back;
 mod crash;
+mod named;
 mod readings;
 
 use super::history::{Event, Value, What, Why};
@@ -147,6 +148,7 @@ pub fn worlds() -> Vec<Entry> {
     };
     all.extend(mortal());
     all.extend(returning());
+    all.extend(named::worlds());
     all
 }
 

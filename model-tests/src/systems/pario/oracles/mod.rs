@@ -6,11 +6,13 @@ mod opened;
 mod places;
 #[cfg(test)]
 mod tests;
+mod together;
 
 pub use cells::{Linearizable, Survival};
 pub use names::Names;
 pub use opened::Opened;
 pub use places::Places;
+pub use together::Together;
 
 use super::history::{Event, What};
 use crate::history::HistoryEvent;
@@ -25,6 +27,7 @@ pub struct FileOracles {
     names: Names,
     places: Places,
     opened: Opened,
+    together: Together,
     progress: Returns<Event>,
     /// How many nodes are servers, the first ones.
     servers: u32,
@@ -35,7 +38,8 @@ impl FileOracles {
     pub fn new(names: u32, directories: u32) -> FileOracles {
         let (bytes, progress) = (Linearizable::default(), Returns::default());
         let (names, places) = (Names::new(names, directories), Places::default());
-        FileOracles { bytes, names, places, opened: Opened::default(), progress, servers: 1 }
+        let (opened, together) = (Opened::default(), Together::default());
+        FileOracles { bytes, names, places, opened, together, progress, servers: 1 }
     }
 
     /// The same where the first so many nodes are servers, and what of theirs survives a crash.
@@ -66,8 +70,9 @@ impl FileOracles {
         self.progress.node_restarted(node);
     }
 
-    fn all(&mut self) -> [&mut dyn Oracle<Event>; 5] {
-        [&mut self.bytes, &mut self.names, &mut self.places, &mut self.opened, &mut self.progress]
+    fn all(&mut self) -> [&mut dyn Oracle<Event>; 6] {
+        let FileOracles { bytes, names, places, opened, together, progress, .. } = self;
+        [bytes, names, places, opened, together, progress]
     }
 }
 
@@ -103,5 +108,6 @@ impl Oracles for FileOracles {
         self.names.hash(&mut to);
         self.places.hash(&mut to);
         self.opened.hash(&mut to);
+        self.together.hash(&mut to);
     }
 }

@@ -79,7 +79,7 @@ impl Names {
             _ => changed(call).any(|name| name == number),
         };
         let of_bytes = matches!(call, Call::Write(_) | Call::Read(_) | Call::Append(..) | Call::Truncate(..));
-        if of_bytes || matches!(call, Call::Close(_) | Call::Sync(_)) {
+        if of_bytes || matches!(call, Call::Close(_) | Call::Sync(_) | Call::Meet(..)) {
             return;
         }
         let stable = self.names.iter().filter(|(_, name)| name.changing == 0 && name.there.is_some());

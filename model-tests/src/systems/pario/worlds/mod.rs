@@ -15,7 +15,7 @@ use weft_verbs::Nanos;
 
 const KEYS: &[Key] = &[Key {
     name: "calls",
-    help: "what each client calls, w to write and r to read the same bytes of a file that is open and x to close it, a to append to the file and t to cut it, c to make and h to make and keep open, u to remove and n to give another one a name, k to make the other one and p to open it, m to make and write and o to open and read one file, l to leave as a guest and d to die as one, as in w,rr",
+    help: "what each client calls, w to write and r to read the same bytes of a file that is open and x to close it, a to append to the file and t to cut it, c to make and h to make and keep open, u to remove and n to give another one a name, k to make the other one and p to open it, m to make and write and o to open and read one file, l to leave as a guest and d to die as one, b to come to a barrier, g to make and open a file and s to cut one together with all others that do, as in w,rr",
 }];
 
 macro_rules! worlds {
@@ -59,6 +59,10 @@ worlds! {
     "pario-guest-dies" Way::Guests, "cd", "files: a guest dies while it makes another file, and the server keeps nothing of it";
     "pario-guest-restart" Way::DurableGuests, "mo", "files: a guest makes a file on a disk and looks at it, while its server crashes and comes back";
     "pario-guest-open" Way::DurableGuests, "hurx", "files: a guest reads a file that it has open and whose name it removed, while its server crashes and comes back";
+    "pario-group" Way::Eager, "g,g", "files: two members of a group make a file and open it";
+    "pario-group-barrier" Way::Durable, "bb,bb", "files: two members come to two barriers, while the server crashes and comes back";
+    "pario-group-files" Way::Durable, "g,g", "files: two members of a group make a file on a disk and open it, while the server crashes and comes back";
+    "pario-group-cut" Way::Eager, "sr,sr", "files: two members of a group cut a file and read it";
     "pario-restart" Way::Durable, "mo", "files: a client makes a file on a disk and looks at it, while its server crashes and comes back";
 }
 

@@ -2,7 +2,7 @@
 
 use super::super::client::{Client, Teller};
 use super::super::content;
-use super::super::history::{Event, What};
+use super::super::history::{self, Event, What};
 use super::super::requests::{Request, Tile};
 use super::super::workload::{Access, Durable, Keep, Mover, PfWork};
 use super::super::{Files, Service};
@@ -15,8 +15,9 @@ use crate::oracle::Conduct;
 use crate::record::Record;
 use crate::system::{Place, System};
 use std::cell::RefCell;
+use std::ops::RangeFrom;
 use std::rc::Rc;
-use weft_protocols::pario::{File, FsConfig, FsStats};
+use weft_protocols::pario::{File, FsConfig, FsError, FsStats, Group, Pario};
 use weft_protocols::rt::Rt;
 use weft_protocols::transport::{GuestConfig, MeshConfig};
 use weft_sim::explore::{FaultSet, Outcome};
@@ -28,6 +29,9 @@ const CELLS: u32 = 2;
 
 /// How long a guest may be silent, where there are guests: no time passes while anything else can happen.
 const LEASE: Nanos = Nanos::from_millis(100);
+
+/// The group's number.
+const GROUP: u64 = 7;
 
 /// Buffers that guests share.
 const SLOTS: u32 = 1;
@@ -90,10 +94,13 @@ enum Call {
     Cut,
     Leave,
     Die,
+    Meet,
+    MakeTogether,
+    CutTogether,
 }
 
 impl Call {
-    const ALL: [(char, Call); 15] = [
+    const ALL: [(char, Call); 18] = [
         ('w', Call::Write),
         ('r', Call::Read),
         ('c', Call::Create),
@@ -109,10 +116,18 @@ impl Call {
         ('t', Call::Cut),
         ('l', Call::Leave),
         ('d', Call::Die),
+        ('b', Call::Meet),
+        ('g', Call::MakeTogether),
+        ('s', Call::CutTogether),
     ];
 
     fn letter(self) -> char {
         Call::ALL.into_iter().find(|(_, call)| *call == self).map_or('?', |(letter, _)| letter)
+    }
+
+    /// Whether all members of a group call it together.
+    fn is_of_group(self) -> bool {
+        matches!(self, Call::Meet | Call::MakeTogether | Call::CutTogether)
     }
 
     fn is_transfer(self) -> bool {
@@ -140,7 +155,9 @@ pub(super) fn make(
     let call = |(letter, quits)| {
         let known = Call::ALL.into_iter().find(|(known, _)| *known == letter);
         known.map(|(_, call)| (call, quits)).ok_or_else(|| {
-            SizeError(format!("calls are w, r, x, a, t, c, h, u, m, o, n, k, p, l and d, not '{letter}'"))
+            SizeError(format!(
+                "calls are w, r, x, a, t, c, h, u, m, o, n, k, p, l, d, b, g and s, not '{letter}'"
+            ))
         })
     };
     let calls = text.split(',').map(|client| Requests::calls(client.trim()).map(call).collect());
@@ -211,6 +228,10 @@ impl Calls {
         Service::start(place, &work, config).expect("nobody else has the channel")
     }
 
+    fn has_group(&self) -> bool {
+        self.calls.iter().flatten().any(|(call, _)| call.is_of_group())
+    }
+
     /// Whether a file is there from the start: nobody makes it, and somebody reads or writes it.
     fn has_file_at_first(&self) -> bool {
         let any = |is: fn(&Call) -> bool| self.calls.iter().flatten().any(|(call, _)| is(call));
@@ -242,6 +263,11 @@ impl Model for Calls {
         }
     }
 
+    /// Who waits for a member that died waits on, and so only the server does.
+    fn mortal(&self) -> Option<NodeId> {
+        self.has_group().then_some(NodeId(0))
+    }
+
     /// A server that began anew waits a lease for its guests: they must be heard of before.
     fn drift(&self) -> Option<Nanos> {
         (self.way == Way::DurableGuests).then_some(DRIFT)
@@ -251,10 +277,12 @@ impl Model for Calls {
     fn smaller(&self) -> Vec<Size> {
         let mut all = Vec::new();
         for client in 0..self.calls.len() {
-            if self.calls.len() > 1 {
+            // What members call all of them call.
+            let is_needed = |(call, _): &Called| call.is_of_group();
+            if self.calls.len() > 1 && !self.calls[client].iter().any(is_needed) {
                 all.push(Calls::sized(&[&self.calls[..client], &self.calls[client + 1..]].concat()));
             }
-            if self.calls[client].len() > 1 {
+            if self.calls[client].len() > 1 && !self.calls[client].last().is_some_and(is_needed) {
                 let mut calls = self.calls.clone();
                 calls[client].pop();
                 all.push(Calls::sized(&calls));
@@ -355,6 +383,15 @@ impl Model for Calls {
 }
 
 impl Calls {
+    /// A client's part of the group of those that call something together, and how many they are.
+    fn group(&self, client: u32, files: &Pario<Sim>) -> Option<(Group<Sim>, u32)> {
+        let is_member = |client: &usize| self.calls[*client].iter().any(|(call, _)| call.is_of_group());
+        let members: Vec<usize> = (0..self.calls.len()).filter(is_member).collect();
+        let member = members.iter().position(|member| *member == client as usize)?;
+        let all = members.len() as u32;
+        Some((files.group(GROUP, member as u32, all).expect("a member is one of all"), all))
+    }
+
     fn spawn(&self, state: &State, members: &[Member], recorder: &Recorder<InOrder>) {
         for (client, calls) in self.calls.iter().enumerate() {
             let (node, rt) = (client as u32 + 1, members[client + 1].rt.clone());
@@ -364,7 +401,8 @@ impl Calls {
             let next = &members[node as usize % self.calls.len() + 1];
             let quits = calls.iter().any(|(_, quits)| *quits);
             let quits = quits.then(|| Quits::told(&rt, &members[node as usize].mesh, &next.mesh));
-            let user = User { rt: rt.clone(), node, way: self.way, quits, recorder };
+            let group = self.group(node - 1, &client.files);
+            let user = User { rt: rt.clone(), node, way: self.way, quits, group, recorder };
             drop(rt.spawn(user.calls(client, opened, calls)));
         }
     }
@@ -390,15 +428,23 @@ struct User {
     node: u32,
     way: Way,
     quits: Option<Rc<Quits>>,
+    /// Its part of the group, and how many members that has.
+    group: Option<(Group<Sim>, u32)>,
     recorder: Recorder<InOrder>,
 }
 
 impl User {
     async fn calls(self, mut client: Client<Sim>, opened: Opened, calls: Vec<Called>) {
         client.open = opened.borrow_mut().take();
+        let mut barriers = 0..;
         for (number, (call, may_quit)) in (1..).zip(calls) {
             let id = RequestId { client: ClientId { node: self.node, index: 0 }, number };
-            let made = self.call(&mut client, id, call);
+            let made = async {
+                match call.is_of_group() {
+                    true => self.call_together(&mut client, id, call, &mut barriers).await,
+                    false => self.call(&mut client, id, call).await,
+                }
+            };
             if Quits::call(self.quits.as_deref().filter(|_| may_quit), made).await.is_none() {
                 self.recorder.record(Event { at_ns: 0, request: id, what: What::Failed });
             }
@@ -432,6 +478,32 @@ impl User {
             Call::Leave => teller.perform(client, Request::Leave).await,
             Call::Die => teller.perform(client, Request::Die { file: 1, after: Nanos::ZERO }).await,
             Call::Look => teller.perform(client, Request::Look { file: 0 }).await,
+            Call::Meet | Call::MakeTogether | Call::CutTogether => Ok(()),
+        };
+        drop(done);
+    }
+
+    /// A call that all members of the group make.
+    async fn call_together(
+        &self,
+        client: &mut Client<Sim>,
+        id: RequestId,
+        call: Call,
+        barriers: &mut RangeFrom<u32>,
+    ) {
+        let Some((group, members)) = &self.group else { return };
+        let teller = Teller { rt: &self.rt, id, record: &self.recorder };
+        // Who waits for the first one alone is one of one.
+        let all = if call == Call::Meet { *members } else { 1 };
+        let meets = history::Call::Meet(barriers.next().unwrap_or_default(), all);
+        let done = match (call, &client.open) {
+            (Call::MakeTogether, _) => match teller.create_together(client, group, 0).await {
+                Ok(file) => teller.close(client, file).await,
+                Err(why) => Err(why),
+            },
+            (Call::CutTogether, Some(open)) => teller.cut_together(group, open, meets).await,
+            (Call::CutTogether, None) => Err(FsError::Stale),
+            _ => teller.meet(group, meets).await,
         };
         drop(done);
     }

@@ -3,6 +3,7 @@
 use super::super::super::super::slots::Asked;
 use super::super::super::super::{Distribution, Path, Storage};
 use super::*;
+use crate::pario::messages::BROKEN;
 use crate::pario::server::log::Log;
 use crate::pario::server::names::Names;
 
@@ -202,6 +203,31 @@ fn members_are_answered_when_all_have_come_and_one_that_began_anew_is_not_waited
     assert!(bench.is_empty());
     let none = Request::Gather { group: 1, round: 0, member: 2, members: 2, word: 0 };
     assert_eq!(answers(bench.ask(4, none)), [(4, Answer::Refused(Refusal::Position))]);
+}
+
+#[test]
+fn a_member_that_lost_its_answer_breaks_its_group_for_those_that_wait_and_those_that_come() {
+    let mut bench = Bench::new(CONFIG);
+    let come = |from, id, round, member, word| {
+        let request = Request::Gather { group: 1, round, member, members: 3, word };
+        Event::Request { from: rank(from), id, request }
+    };
+    // Two wait in round 1, of which the third had its answer before the home began anew.
+    assert_eq!(bench.on(come(5, 1, 1, 0, 0)), []);
+    let broken = Answer::Gathered(BROKEN);
+    let told = answers(bench.on(come(6, 2, 1, 1, BROKEN)));
+    assert_eq!(told, [(1, broken.clone()), (2, broken.clone())]);
+    assert_eq!(answers(bench.on(come(7, 3, 2, 2, 0))), [(3, broken.clone())], "in the next round");
+    assert!(bench.is_empty());
+    // All have been told: the number is free.
+    assert_eq!(bench.on(come(7, 4, 0, 2, 0)), []);
+    bench.on(Event::Reset { client: rank(7) });
+    // Who did not need to be told is through, and another group has the number.
+    assert_eq!(answers(bench.on(come(5, 5, 3, 0, BROKEN))), [(5, broken)]);
+    assert_eq!(bench.on(come(6, 6, 0, 1, 0)), []);
+    assert_eq!(bench.on(come(5, 7, 0, 0, 1)), []);
+    let all = answers(bench.on(come(7, 8, 0, 2, 0)));
+    assert_eq!(all, [(7, Answer::Gathered(1)), (6, Answer::Gathered(1)), (8, Answer::Gathered(1))]);
 }
 
 /// A machine whose directory has a log, and the bytes of that.

@@ -27,7 +27,7 @@ mod units;
 
 pub(super) use directory::Directory;
 
-use gather::Round;
+use gather::Groups;
 use living::Living;
 
 use super::super::access::{Access, Pieces, Run, Unit};
@@ -276,7 +276,7 @@ pub(super) struct Machine {
     /// Files that are not, where clients may ask for files that are.
     living: Option<Living>,
     /// Rounds of groups to which not all members have come, by group and round.
-    rounds: BTreeMap<(u64, u64), Round>,
+    groups: Groups,
     syncing: BTreeMap<Handle, Syncing>,
     /// Places that were offered, by operation: to whom, and for which call.
     offered: BTreeMap<u64, (Rank, u64)>,
@@ -308,7 +308,7 @@ impl Machine {
             spread: BTreeMap::new(),
             barred: Bars::default(),
             living: None,
-            rounds: BTreeMap::new(),
+            groups: Groups::default(),
             syncing: BTreeMap::new(),
             offered: BTreeMap::new(),
             load: 0,
@@ -339,7 +339,7 @@ impl Machine {
             ("clients with turns at staging", self.waiting.len() as u64),
             ("removals and cuts under way", self.spread.len() as u64),
             ("files of which the home is asked", self.living.as_ref().map_or(0, Living::asked) as u64),
-            ("rounds of groups", self.rounds.len() as u64),
+            ("rounds of groups", self.groups.waiting()),
             ("requests about names", unsettled),
             ("open files", open),
         ]
