@@ -52,4 +52,17 @@ impl Quits {
         })
         .await
     }
+
+    /// Makes a call that its user looks at once and then leaves, as a loop of `select` does while another branch of it runs. `None` if it
+    /// did not end at once: it is dropped once its user quits, whatever has come of it meanwhile.
+    pub async fn leave<T>(&self, call: impl Future<Output = T>) -> Option<T> {
+        let mut call = pin!(call);
+        match poll_fn(|cx| Poll::Ready(call.as_mut().poll(cx))).await {
+            Poll::Ready(done) => Some(done),
+            Poll::Pending => {
+                self.told.until(|| self.are_told.get()).await;
+                None
+            }
+        }
+    }
 }

@@ -22,7 +22,7 @@ use weft_verbs::Verbs;
 const MAGIC: [u8; 8] = *b"weft-cp1";
 /// The longest name, in bytes: Linux's `PATH_MAX`.
 const LONGEST_NAME: usize = 4_096;
-/// What one owned buffer takes of a file: beyond the default threshold, so that it goes by ZCopy.
+/// What one owned buffer takes of a file at most: beyond the default threshold, so that it goes by ZCopy.
 const PART: u32 = 256 * 1024;
 /// Owned buffers that a sender has under way.
 const DEPTH: usize = 4;
@@ -97,6 +97,11 @@ pub struct Stored {
     pub name: String,
     /// Its length in bytes.
     pub len: u64,
+}
+
+/// What an owned buffer takes of a file of so many bytes.
+fn part_of(len: u64) -> u32 {
+    len.clamp(1, PART.into()) as u32
 }
 
 /// Whether a name stays below the folder that is served.
@@ -186,15 +191,16 @@ struct Sender<'a, V: Verbs, P> {
 impl<V: Verbs, P: FnMut(u64)> Sender<'_, V, P> {
     async fn send(mut self, mut source: impl Source, len: u64) -> Result<(), CopyError> {
         let mut under_way: VecDeque<JoinHandle<Transfer<V>>> = VecDeque::new();
-        let (mut free, mut bytes) = (Vec::new(), vec![0; PART as usize]);
+        let most = part_of(len);
+        let (mut free, mut bytes) = (Vec::new(), vec![0; most as usize]);
         let mut at = 0;
         while at < len {
-            let most = u64::from(PART).min(len - at) as usize;
+            let most = u64::from(most).min(len - at) as usize;
             let part = fill(&mut source, &mut bytes[..most]).await?;
             if under_way.len() == DEPTH {
                 free.push(self.end_first(&mut under_way).await?);
             }
-            let buffer = free.pop().map_or_else(|| self.sdp.buffer(PART), Ok)?;
+            let buffer = free.pop().map_or_else(|| self.sdp.buffer(part_of(len)), Ok)?;
             buffer.write(0, part)?;
             let (stream, part) = (Rc::clone(self.stream), part.len() as u32);
             under_way.push_back(self.rt.spawn(async move { stream.send(buffer, part).await }));
@@ -253,7 +259,8 @@ async fn answer<V: Verbs>(stream: &SdpStream<V>) -> Result<(), CopyError> {
     }
 }
 
-/// Receives a file that a peer puts, and answers. `progress` is told how many bytes came.
+/// Receives a file that a peer puts, and answers. `progress` is told how many bytes came. A file that is stored is stored, whether or not
+/// the peer is there to be told.
 ///
 /// # Errors
 ///
@@ -266,8 +273,10 @@ pub async fn take<V: Verbs>(
 ) -> Result<Stored, CopyError> {
     match receive(sdp, &stream, store, progress).await {
         Ok(stored) => {
-            stream.write_all(&[STORED]).await?;
-            stream.close().await?;
+            // It is stored: a sender that is not there to hear so changes nothing of that.
+            if stream.write_all(&[STORED]).await.is_ok() {
+                let _ = stream.close().await;
+            }
             Ok(stored)
         }
         // Nobody is there to be told.
@@ -288,7 +297,8 @@ async fn receive<V: Verbs>(
     let (name, len) = head(stream).await?;
     check_name(&name)?;
     let mut file = store.create(&name, len).await.map_err(CopyError::Store)?;
-    let (mut buffer, mut bytes) = (sdp.buffer(PART)?, vec![0; PART as usize]);
+    let part = part_of(len);
+    let (mut buffer, mut bytes) = (sdp.buffer(part)?, vec![0; part as usize]);
     let mut got = 0;
     while got < len {
         let (received, back) = stream.recv(buffer).await;

@@ -2,7 +2,7 @@
 
 use super::SdpError;
 use super::buffer::{SdpBuffer, Transfer};
-use super::socket::{Segment, Socket, Wanted};
+use super::socket::{Came, Segment, Socket, Wanted};
 use super::stream::SdpStream;
 use super::zcopy::keep_bytes;
 use crate::rt::sync::{OneshotReceiver, oneshot};
@@ -132,8 +132,7 @@ impl<V: Verbs> SdpStream<V> {
                 if self.sdp.may_fetch(&self.socket) {
                     let (tell, told) = oneshot();
                     self.sdp.fetch(&self.socket, Some((buffer.mr.clone(), tell)));
-                    let unwrap = |len| (len > 0).then_some(len);
-                    let mut read = Owed { socket: &self.socket, buffer, told, unwrap };
+                    let mut read = Owed { socket: &self.socket, buffer, told };
                     // It comes another way, over another rail.
                     match self.until_told(&mut read, patience).await? {
                         Some(len) => return Ok(len),
@@ -176,7 +175,7 @@ impl<V: Verbs> SdpStream<V> {
     }
 
     /// Asks the peer to write into the buffer, if that is worth it and may be done now.
-    fn want<'a>(&'a self, buffer: &'a SdpBuffer<V>) -> Option<Owed<'a, V, Option<u32>>> {
+    fn want<'a>(&'a self, buffer: &'a SdpBuffer<V>) -> Option<Owed<'a, V>> {
         let socket = &self.socket;
         let threshold = socket.options.zcopy_threshold;
         let worth = threshold > 0 && buffer.len() > threshold;
@@ -191,18 +190,21 @@ impl<V: Verbs> SdpStream<V> {
         let (done, told) = oneshot();
         socket.wanted.borrow_mut().push_back(Wanted { mr: buffer.mr.clone(), done });
         self.sdp.send_control(socket, outgoing);
-        Some(Owed { socket, buffer, told, unwrap: |len| len })
+        Some(Owed { socket, buffer, told })
     }
 
-    async fn until_told<T>(
-        &self,
-        owed: &mut Owed<'_, V, T>,
-        patience: &mut Patience,
-    ) -> Result<Option<u32>, Lost> {
+    /// How many bytes came. `None` if the next ones come another way, or are here already.
+    async fn until_told(&self, owed: &mut Owed<'_, V>, patience: &mut Patience) -> Result<Option<u32>, Lost> {
         loop {
             let changed = self.socket.readable.changed();
-            if let Some(len) = owed.told.try_recv() {
-                return Ok((owed.unwrap)(len));
+            if let Some(end) = owed.told.try_recv() {
+                let Some(came) = end else { return Ok(None) };
+                // A call that was made before this one was dropped: what came for that one is read first.
+                if self.socket.has_before(came.at) {
+                    keep_bytes(&self.socket, &owed.buffer.mr, came);
+                    return Ok(None);
+                }
+                return Ok(Some(came.len));
             }
             self.sound().map_err(|why| Lost { why, reachable: true })?;
             if self.runs_out(patience, changed).await {
@@ -227,18 +229,18 @@ impl From<SdpError> for Lost {
 }
 
 /// Bytes that an adapter will have brought into a user's buffer. A call that is dropped after they came, and before it looked,
-/// must not lose them: they are part of the stream.
-struct Owed<'a, V: Verbs, T> {
+/// must not lose them: they are part of the stream, and others may wait for them.
+struct Owed<'a, V: Verbs> {
     socket: &'a Rc<Socket<V>>,
     buffer: &'a SdpBuffer<V>,
-    told: OneshotReceiver<T>,
-    unwrap: fn(T) -> Option<u32>,
+    told: OneshotReceiver<Option<Came>>,
 }
 
-impl<V: Verbs, T> Drop for Owed<'_, V, T> {
+impl<V: Verbs> Drop for Owed<'_, V> {
     fn drop(&mut self) {
-        if let Some(len) = self.told.try_recv().and_then(self.unwrap) {
-            keep_bytes(self.socket, &self.buffer.mr, len);
+        if let Some(came) = self.told.try_recv().flatten() {
+            keep_bytes(self.socket, &self.buffer.mr, came);
+            self.socket.readable.notify();
         }
     }
 }

@@ -5,7 +5,7 @@ use super::framed::{Bytes, Framed};
 use super::listener::Backlog;
 use super::message::{Greeting, HEADER_LEN, Handle, Message};
 use super::outbox::Outbox;
-use super::socket::{Chunk, Socket, Wanted};
+use super::socket::{Came, Chunk, Socket, Wanted};
 use super::stream::Address;
 use super::table::Table;
 use super::zcopy::keep_bytes;
@@ -248,10 +248,14 @@ impl<V: Verbs> Sdp<V> {
             _ => 0,
         };
         self.shared.stats.borrow_mut().arrived += arrived;
+        // Where what came begins in the stream.
+        let begins = |len: u64| socket.end.borrow().expected() - len;
         match event {
-            Ok(Event::Data) => socket.keep(Chunk::Data(received, 0)),
-            Ok(Event::Source(source)) => socket.keep(Chunk::Source(source)),
-            Ok(Event::Written(len)) => on_written(&socket, len),
+            Ok(Event::Data) => socket.keep(begins(arrived), Chunk::Data(received, 0)),
+            Ok(Event::Source(source)) => socket.keep(begins(source.len.into()), Chunk::Source(source)),
+            Ok(Event::Written(len)) => on_written(&socket, Came { at: begins(arrived), len }),
+            // The peer's user must learn that it is lost.
+            Ok(Event::Unread) => self.abort(&socket),
             Ok(Event::Returned) => self.returned(&socket),
             Ok(Event::End | Event::Connected | Event::Progress | Event::Sink | Event::Recalled) => {}
             Ok(Event::Aborted) => {
@@ -492,13 +496,13 @@ impl<V: Verbs> Sdp<V> {
 }
 
 /// Bytes are where this end wanted them.
-fn on_written<V: Verbs>(socket: &Socket<V>, len: u32) {
+fn on_written<V: Verbs>(socket: &Socket<V>, came: Came) {
     let first = socket.wanted.borrow_mut().pop_front();
     if let Some(Wanted { mr, done }) = first
-        && done.send(Some(len)).is_err()
+        && done.send(Some(came)).is_err()
     {
         // Its user is gone; the bytes are not.
-        keep_bytes(socket, &mr, len);
+        keep_bytes(socket, &mr, came);
     }
 }
 

@@ -22,7 +22,8 @@ pub(super) struct Socket<V: Verbs> {
     /// How often its connection had gone over to another rail when the stream began.
     pub moves: Cell<u64>,
     pub end: RefCell<Endpoint>,
-    pub unread: RefCell<VecDeque<Chunk>>,
+    /// What the user has not read, in the order of the stream.
+    pub unread: RefCell<VecDeque<Unread>>,
     /// Owned buffers that are to be sent, in the order of the stream.
     pub sending: RefCell<VecDeque<Segment<V>>>,
     /// Owned buffers that the peer was asked to fill, in the order of the stream.
@@ -39,7 +40,14 @@ pub(super) struct Socket<V: Verbs> {
     pub writable: Signal,
 }
 
-/// What the user has not read.
+/// A piece of the stream that the user has not read.
+pub(super) struct Unread {
+    /// Where it begins.
+    at: u64,
+    chunk: Chunk,
+}
+
+/// What such a piece is.
 pub(super) enum Chunk {
     /// A data message, a private buffer in use, and how many of its bytes were read.
     Data(Message, usize),
@@ -78,10 +86,18 @@ pub(super) struct Segment<V: Verbs> {
     pub done: OneshotSender<Result<u32, SdpError>>,
 }
 
-/// An owned buffer that the peer was asked to fill: with how much, or that it will not.
+/// Bytes that an adapter brought into a user's buffer.
+#[derive(Clone, Copy)]
+pub(super) struct Came {
+    /// Where they begin in the stream.
+    pub at: u64,
+    pub len: u32,
+}
+
+/// An owned buffer that the peer was asked to fill: with what, or that it will not.
 pub(super) struct Wanted<V: Verbs> {
     pub mr: V::Mr,
-    pub done: OneshotSender<Option<u32>>,
+    pub done: OneshotSender<Option<Came>>,
 }
 
 impl<V: Verbs> Socket<V> {
@@ -118,9 +134,11 @@ impl<V: Verbs> Socket<V> {
         self.writable.notify();
     }
 
-    /// Keeps something to be read.
-    pub fn keep(&self, chunk: Chunk) {
-        self.unread.borrow_mut().push_back(chunk);
+    /// Keeps something to be read in its place. It may come late: an adapter brought it for a call that was dropped since.
+    pub fn keep(&self, at: u64, chunk: Chunk) {
+        let mut unread = self.unread.borrow_mut();
+        let place = unread.partition_point(|before| before.at < at);
+        unread.insert(place, Unread { at, chunk });
     }
 
     /// Whether something waits to be read, here or at the peer.
@@ -128,10 +146,16 @@ impl<V: Verbs> Socket<V> {
         !self.unread.borrow().is_empty()
     }
 
-    /// The range at the peer that is to be read next, if nothing that is here comes before it.
-    pub fn next_source(&self) -> Option<RemoteSlice> {
+    /// Whether bytes are here to be read that come before a position.
+    pub fn has_before(&self, at: u64) -> bool {
+        let unread = self.unread.borrow();
+        unread.front().is_some_and(|first| first.at < at && !matches!(first.chunk, Chunk::Source(_)))
+    }
+
+    /// The range at the peer that is to be read next, and where it begins, if nothing that is here comes before it.
+    pub fn next_source(&self) -> Option<(u64, RemoteSlice)> {
         match self.unread.borrow().front() {
-            Some(Chunk::Source(source)) => Some(*source),
+            Some(Unread { at, chunk: Chunk::Source(source) }) => Some((*at, *source)),
             _ => None,
         }
     }
@@ -139,38 +163,35 @@ impl<V: Verbs> Socket<V> {
     /// So many bytes of the first range at the peer were read; true if it was read to its end.
     pub fn fetched(&self, len: u32) -> bool {
         let mut unread = self.unread.borrow_mut();
-        let at = unread.iter().position(|chunk| matches!(chunk, Chunk::Source(_)));
-        let Some((at, Chunk::Source(source))) = at.map(|at| (at, &mut unread[at])) else { return false };
+        let place = unread.iter().position(|piece| matches!(piece.chunk, Chunk::Source(_)));
+        let Some((place, Unread { at, chunk: Chunk::Source(source) })) =
+            place.map(|place| (place, &mut unread[place]))
+        else {
+            return false;
+        };
         match source.slice(len..source.len) {
             Some(rest) if rest.len > 0 => {
-                *source = rest;
+                (*at, *source) = (*at + u64::from(len), rest);
                 false
             }
             _ => {
-                unread.remove(at);
+                unread.remove(place);
                 true
             }
         }
     }
 
-    /// Keeps something to be read before what is still at the peer.
-    pub fn keep_before_sources(&self, chunk: Chunk) {
-        let mut unread = self.unread.borrow_mut();
-        let at = unread.iter().position(|chunk| matches!(chunk, Chunk::Source(_))).unwrap_or(unread.len());
-        unread.insert(at, chunk);
-    }
-
     /// How many bytes are here to be read.
     pub fn here(&self) -> usize {
         let unread = self.unread.borrow();
-        let here = unread.iter().take_while(|chunk| !matches!(chunk, Chunk::Source(_)));
-        here.map(|chunk| chunk.bytes().len()).sum()
+        let here = unread.iter().take_while(|piece| !matches!(piece.chunk, Chunk::Source(_)));
+        here.map(|piece| piece.chunk.bytes().len()).sum()
     }
 
     /// Copies bytes out without taking them.
     pub fn peek(&self, into: &mut [u8]) -> usize {
         let mut filled = 0;
-        for chunk in &*self.unread.borrow() {
+        for Unread { chunk, .. } in &*self.unread.borrow() {
             if matches!(chunk, Chunk::Source(_)) {
                 break;
             }
@@ -192,8 +213,8 @@ impl<V: Verbs> Socket<V> {
     fn consume(&self, mut bytes: usize) {
         let mut unread = self.unread.borrow_mut();
         while let Some(first) = unread.front_mut() {
-            let left = first.bytes().len();
-            match first {
+            let left = first.chunk.bytes().len();
+            match &mut first.chunk {
                 Chunk::Source(_) => return,
                 Chunk::Data(_, read) | Chunk::Fetched(_, read) if bytes < left => {
                     *read += bytes;
@@ -210,7 +231,7 @@ impl<V: Verbs> Socket<V> {
     /// Drops what was not read. Says whether there was something.
     pub fn discard(&self) -> bool {
         let had = self.has_unread();
-        for chunk in self.unread.borrow_mut().drain(..) {
+        for Unread { chunk, .. } in self.unread.borrow_mut().drain(..) {
             if matches!(chunk, Chunk::Data(..)) {
                 self.end.borrow_mut().consumed();
             }
@@ -236,12 +257,12 @@ impl<V: Verbs> Socket<V> {
     /// Drops the ranges at the peer that were not read. How many bytes were left of the first.
     pub fn drop_sources(&self) -> u32 {
         let mut unread = self.unread.borrow_mut();
-        let sources = unread.iter().filter_map(|chunk| match chunk {
+        let sources = unread.iter().filter_map(|piece| match &piece.chunk {
             Chunk::Source(source) => Some(source.len),
             _ => None,
         });
         let left = sources.take(1).sum();
-        unread.retain(|chunk| !matches!(chunk, Chunk::Source(_)));
+        unread.retain(|piece| !matches!(piece.chunk, Chunk::Source(_)));
         left
     }
 

@@ -210,14 +210,21 @@ impl<V: Verbs> SdpStream<V> {
 
     /// Waits until something can be written, or the stream failed.
     pub async fn writable(&self) {
-        let blocked = || {
-            let end = self.socket.end.borrow();
-            let room = self.sdp.shared.mesh.has_room(self.socket.peer);
+        loop {
+            let changed = self.socket.writable.changed();
             let behind = !self.socket.sending.borrow().is_empty();
             let suspended = self.sdp.is_suspended(self.socket.peer);
-            self.writes().is_ok() && (behind || suspended || !(end.may_write() && room))
-        };
-        self.socket.writable.until(|| !blocked()).await;
+            let room = self.sdp.shared.mesh.has_room(self.socket.peer);
+            let may_write = self.socket.end.borrow().may_write() && !behind && !suspended;
+            if (may_write && room) || self.writes().is_err() {
+                return;
+            }
+            if !room {
+                // Room comes without a message of this stream.
+                self.sdp.block(&self.socket);
+            }
+            changed.await;
+        }
     }
 
     /// Writes at least one byte, and returns how many were taken. They arrive unless the stream fails.

@@ -11,7 +11,7 @@
 
 use super::endpoint::{Failure, Outgoing};
 use super::service::{Sdp, Shared};
-use super::socket::{Chunk, Segment, Socket};
+use super::socket::{Came, Chunk, Segment, Socket};
 use crate::rt::BufferGuard;
 use crate::rt::sync::OneshotSender;
 use crate::transport::{Lost, NotExecuted, OpError};
@@ -146,8 +146,8 @@ impl<V: Verbs> Sdp<V> {
 
     /// Brings the first bytes of the peer's advertised range here, if nobody does. Into `mr` if its user waits, who is told how
     /// many; otherwise, or if the user is gone, they wait to be read.
-    pub(super) fn fetch(&self, socket: &Rc<Socket<V>>, into: Option<(V::Mr, OneshotSender<u32>)>) {
-        let Some(source) = socket.next_source().filter(|_| self.may_fetch(socket)) else { return };
+    pub(super) fn fetch(&self, socket: &Rc<Socket<V>>, into: Option<(V::Mr, OneshotSender<Option<Came>>)>) {
+        let Some((at, source)) = socket.next_source().filter(|_| self.may_fetch(socket)) else { return };
         let (mr, told) = match into {
             Some((mr, told)) => (mr, Some(told)),
             None => match self.buffer(source.len.min(FETCH)) {
@@ -159,15 +159,15 @@ impl<V: Verbs> Sdp<V> {
         let Some(source) = source.slice(0..source.len.min(mr.len() as u32)) else { return };
         socket.end.borrow_mut().set_reading(true);
         self.begins(socket.peer);
-        drop(self.shared.rt.spawn(self.clone().read(Rc::clone(socket), source, mr, told)));
+        drop(self.shared.rt.spawn(self.clone().read(Rc::clone(socket), (at, source), mr, told)));
     }
 
     async fn read(
         self,
         socket: Rc<Socket<V>>,
-        from: RemoteSlice,
+        (at, from): (u64, RemoteSlice),
         mr: V::Mr,
-        told: Option<OneshotSender<u32>>,
+        told: Option<OneshotSender<Option<Came>>>,
     ) {
         let Shared { mesh, stats, .. } = &*self.shared;
         let mut tries = 0;
@@ -197,11 +197,12 @@ impl<V: Verbs> Sdp<V> {
             if socket.fetched(from.len) {
                 socket.end.borrow_mut().source_read();
             }
-            if told.is_none_or(|told| told.send(from.len).is_err()) {
-                keep_bytes(&socket, &mr, from.len);
+            let came = Came { at, len: from.len };
+            if told.is_none_or(|told| told.send(Some(came)).is_err()) {
+                keep_bytes(&socket, &mr, came);
             }
         } else if let Some(told) = told.filter(|_| socket.end.borrow().failure().is_none()) {
-            let _ = told.send(0);
+            let _ = told.send(None);
         }
         self.flush(&socket);
         socket.readable.notify();
@@ -270,10 +271,10 @@ impl<V: Verbs> Sdp<V> {
 }
 
 /// Bytes that an adapter brought wait to be read.
-pub(super) fn keep_bytes<V: Verbs>(socket: &Socket<V>, mr: &V::Mr, len: u32) {
-    let mut bytes = vec![0; len as usize];
+pub(super) fn keep_bytes<V: Verbs>(socket: &Socket<V>, mr: &V::Mr, came: Came) {
+    let mut bytes = vec![0; came.len as usize];
     if mr.read(0, &mut bytes).is_ok() {
-        socket.keep_before_sources(Chunk::Fetched(bytes, 0));
+        socket.keep(came.at, Chunk::Fetched(bytes, 0));
     }
 }
 

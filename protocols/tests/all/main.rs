@@ -13,6 +13,7 @@ mod members;
 mod pario_remote;
 mod sdp;
 mod sdp_crash;
+mod sdp_dropped;
 mod sdp_failover;
 mod sdp_tools;
 mod transport_adoption;

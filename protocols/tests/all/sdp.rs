@@ -15,20 +15,23 @@ use weft_verbs::{Nanos, PinnedMemory, Wait};
 
 /// A node of a test.
 #[derive(Clone)]
-struct Place {
-    rt: Rt<Sim>,
-    sdp: Sdp<Sim>,
+pub(crate) struct Place {
+    pub rt: Rt<Sim>,
+    pub sdp: Sdp<Sim>,
 }
 
-const PORT: u16 = 80;
+pub(crate) const PORT: u16 = 80;
 
 /// What a private buffer of these tests takes: the mesh carries 256 bytes.
-const OPTIONS: fn() -> SdpOptions =
+pub(crate) const OPTIONS: fn() -> SdpOptions =
     || SdpOptions { buffers: 4, buffer_bytes: 200, backlog: 2, ..SdpOptions::default() };
 
 /// Runs a client on the first node and a server on the second one to their ends.
-fn both<C, S>(options: SdpOptions, client: impl FnOnce(Place) -> C, server: impl FnOnce(Place) -> S)
-where
+pub(crate) fn both<C, S>(
+    options: SdpOptions,
+    client: impl FnOnce(Place) -> C,
+    server: impl FnOnce(Place) -> S,
+) where
     C: Future<Output = ()> + 'static,
     S: Future<Output = ()> + 'static,
 {
@@ -51,23 +54,23 @@ where
     assert_eq!(left, [0, 0], "no stream is left over");
 }
 
-fn places(cluster: &Cluster, options: SdpOptions) -> [Place; 2] {
+pub(crate) fn places(cluster: &Cluster, options: SdpOptions) -> [Place; 2] {
     [0, 1].map(|node| {
         let (rt, sdp) = sockets(&cluster.members[node], options);
         Place { rt, sdp }
     })
 }
 
-async fn accept(place: &Place) -> SdpStream<Sim> {
+pub(crate) async fn accept(place: &Place) -> SdpStream<Sim> {
     place.sdp.bind(PORT).expect("nobody has the port").accept().await.expect("somebody comes")
 }
 
-async fn connect(place: &Place) -> SdpStream<Sim> {
+pub(crate) async fn connect(place: &Place) -> SdpStream<Sim> {
     // The server binds its port before the client's message can be there.
     place.sdp.connect(rank(1), PORT).await.expect("the server listens")
 }
 
-async fn read_all(stream: &SdpStream<Sim>) -> Vec<u8> {
+pub(crate) async fn read_all(stream: &SdpStream<Sim>) -> Vec<u8> {
     let (mut all, mut part) = (Vec::new(), [0; 64]);
     while let n @ 1.. = stream.read(&mut part).await.expect("it is read") {
         all.extend_from_slice(&part[..n]);
@@ -305,9 +308,10 @@ fn no_message_whatever_it_says_panics_and_one_out_of_state_aborts_its_stream() {
 }
 
 /// Options under which owned buffers of more than 100 bytes go without a copy.
-const ZCOPY: fn() -> SdpOptions = || SdpOptions { zcopy_threshold: 100, zcopy_depth: 2, ..OPTIONS() };
+pub(crate) const ZCOPY: fn() -> SdpOptions =
+    || SdpOptions { zcopy_threshold: 100, zcopy_depth: 2, ..OPTIONS() };
 
-fn filled(sdp: &Sdp<Sim>, len: u32, with: u8) -> SdpBuffer<Sim> {
+pub(crate) fn filled(sdp: &Sdp<Sim>, len: u32, with: u8) -> SdpBuffer<Sim> {
     let buffer = sdp.buffer(len).expect("memory");
     buffer.write(0, &vec![with; len as usize]).expect("it fits");
     buffer

@@ -276,6 +276,32 @@ fn both_rails_dead_for_longer_than_is_waited_end_a_copy_and_leave_no_name() {
     assert!(shelf.files.borrow().is_empty() && *shelf.open.borrow() == 0);
 }
 
+/// The answer is reset on its way. `weft check sdp-copy-dropped` found that the taker said then that nothing was stored.
+#[test]
+fn a_file_that_is_stored_is_so_for_its_taker_though_nobody_waits_for_the_answer() {
+    let (shelf, taken) = (Shelf::default(), Rc::new(RefCell::new(None)));
+    let (store, keep) = (shelf.clone(), Rc::clone(&taken));
+    both(
+        &[],
+        |place| {
+            Box::pin(async move {
+                let stream = connect(&place).await;
+                stream.write_all(b"weft-cp1\x03\0\0\0\0\0\0\0\x01\0fabc").await.expect("written");
+                drop(stream);
+            })
+        },
+        move |place| {
+            Box::pin(async move {
+                let stream = accept(&place).await;
+                *keep.borrow_mut() = Some(copy::take(&place.sdp, stream, &store, |_| ()).await);
+            })
+        },
+    );
+    let stored = Stored { name: "f".to_string(), len: 3 };
+    assert!(matches!(taken.take(), Some(Ok(file)) if file == stored));
+    assert_eq!(*shelf.files.borrow(), [("f".to_string(), b"abc".to_vec())].into());
+}
+
 #[test]
 fn names_that_leave_the_folder_are_refused_by_both_ends() {
     for name in ["", "/etc/passwd", "../a", "a/../../b", "a//b", "a/.", "a\0b", "a/"] {

@@ -1,5 +1,7 @@
 //! Sockets under accidents, over seeds: every byte arrives once and in order, no stream fails, and the oracles notice what does.
 
+mod calls;
+
 use crate::common::{assert_kept, broken_by, explore, stormy, struck};
 use std::collections::BTreeSet;
 use weft_check::explore::{Options, Size};

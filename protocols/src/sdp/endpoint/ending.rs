@@ -99,7 +99,7 @@ impl Endpoint {
         }
     }
 
-    /// The user reads no more: what still comes is an error of the peer's user, who must learn that it is lost.
+    /// The user reads no more: of what still comes the peer's user must learn that it is lost.
     pub fn deafen(&mut self) {
         self.deaf = true;
     }

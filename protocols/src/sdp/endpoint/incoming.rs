@@ -113,8 +113,11 @@ impl Endpoint {
 
     fn on_data(&mut self, len: usize) -> Result<Event, Violation> {
         let waits = self.sources.is_empty();
-        if self.ended || self.deaf || !waits || len as u64 > u64::from(self.me.buffer_bytes) {
+        if self.ended || !waits || len as u64 > u64::from(self.me.buffer_bytes) {
             return Err(Violation);
+        }
+        if self.deaf {
+            return Ok(Event::Unread);
         }
         self.wanted.clear();
         self.expected += len as u64;
@@ -123,8 +126,11 @@ impl Endpoint {
 
     fn on_source(&mut self, source: RemoteSlice) -> Result<Event, Violation> {
         let most = self.me.adverts as usize;
-        if self.ended || self.deaf || source.len == 0 || self.sources.len() >= most {
+        if self.ended || source.len == 0 || self.sources.len() >= most {
             return Err(Violation);
+        }
+        if self.deaf {
+            return Ok(Event::Unread);
         }
         self.credits.free_control();
         self.wanted.clear();
@@ -149,10 +155,14 @@ impl Endpoint {
     }
 
     fn on_written(&mut self, len: u32) -> Result<Event, Violation> {
-        let Some((start, room)) = self.wanted.pop_front() else { return Err(Violation) };
+        let Some((start, room)) = self.wanted.front().copied() else { return Err(Violation) };
         if self.ended || start != self.expected || len == 0 || len > room {
             return Err(Violation);
         }
+        if self.deaf {
+            return Ok(Event::Unread);
+        }
+        self.wanted.pop_front();
         if len < room {
             self.wanted.clear();
         }

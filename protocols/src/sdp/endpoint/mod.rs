@@ -237,6 +237,11 @@ impl Endpoint {
         self.may_move() && self.offered.is_empty() && self.credits.may_send(Purpose::Data)
     }
 
+    /// The position of what comes next.
+    pub fn expected(&self) -> u64 {
+        self.expected
+    }
+
     /// How far this end has sent.
     pub fn sent(&self) -> u64 {
         self.sent

@@ -54,6 +54,8 @@ pub enum Event {
     Sink,
     /// So many bytes were written where this end wanted them.
     Written(u32),
+    /// Bytes for a user who reads no more: they are lost.
+    Unread,
     /// The peer wants back what it advertises, as far as it was not read.
     Recalled,
     /// What was advertised and not read up to the acknowledged position never will be.

@@ -1,5 +1,7 @@
 //! Worlds of sockets: two nodes and one transfer, cut at every event; and ends that behave as no end may.
 
+mod calls;
+mod copies;
 mod planted;
 mod setting;
 mod transfer;
@@ -17,8 +19,8 @@ const KEYS: &[Key] = &[
 
 macro_rules! worlds {
     ($($name:literal $kind:ident, $setting:expr, $expected:ident, $bytes:literal, $reply:literal, $about:literal;)*) => {
-        /// The worlds of sockets.
-        pub fn worlds() -> Vec<Entry> {
+        /// The worlds of one request and its answer.
+        fn transfers() -> Vec<Entry> {
             vec![$(Entry {
                 name: $name,
                 about: $about,
@@ -28,6 +30,14 @@ macro_rules! worlds {
             }),*]
         }
     };
+}
+
+/// The worlds of sockets.
+pub fn worlds() -> Vec<Entry> {
+    let mut all = transfers();
+    all.extend(calls::worlds());
+    all.extend(copies::worlds());
+    all
 }
 
 const PLAIN: Setting = Setting::PLAIN;

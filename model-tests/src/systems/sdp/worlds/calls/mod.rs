@@ -1,0 +1,243 @@
+//! Streams as programs use them: small scripts of calls, of which any may be dropped at any moment.
+
+mod history;
+mod listening;
+mod promises;
+mod script;
+mod user;
+
+use super::setting::Setting;
+use super::transfer::{BUFFERS, PAYLOAD};
+use crate::explore::{AnyModel, Coverage, Entry, Expected, Key, Size, SizeError, Violation};
+use crate::harness::{Harness, Member, Model, Quits, Recorder, Requests, Shape, at_rest};
+use crate::oracle::Conduct;
+use listening::{Listening, Server};
+use promises::CallOracles;
+use std::rc::Rc;
+use user::{Line, User};
+use weft_protocols::sdp::{Sdp, SdpOptions};
+use weft_protocols::transport::MeshConfig;
+use weft_sim::Sim;
+use weft_sim::explore::FaultSet;
+use weft_verbs::Wait;
+
+const KEYS: &[Key] = &[Key { name: "calls", help: script::LETTERS }];
+
+/// Where scripts run.
+#[derive(Clone, Copy)]
+struct Kind {
+    setting: Setting,
+    /// Owned buffers with more bytes go without a copy; 0 for none.
+    threshold: u32,
+    listening: Listening,
+}
+
+const COPIES: Kind = Kind { setting: Setting::PLAIN, threshold: 0, listening: Listening::Accepts };
+const ZCOPY: Kind = Kind { threshold: 16, ..COPIES };
+const RAILS: Kind = Kind { setting: Setting::RAILS, ..COPIES };
+const ZCOPY_RAILS: Kind = Kind { threshold: 16, ..RAILS };
+const DROPS_ACCEPT: Kind = Kind { listening: Listening::DropsAccept, ..COPIES };
+const STOPS: Kind = Kind { listening: Listening::Stops, ..COPIES };
+
+/// The worlds of calls.
+pub(super) fn worlds() -> Vec<Entry> {
+    macro_rules! worlds {
+        ($($name:literal $kind:expr, $calls:literal, $about:literal;)*) => {
+            vec![$(Entry {
+                name: $name,
+                about: $about,
+                expected: Expected::Held,
+                keys: KEYS,
+                make: |size| make($name, $kind, size, $calls),
+            }),*]
+        };
+    }
+    worlds! {
+        "sdp-calls" COPIES, "cWWkfRKex,RRWfex",
+            "sockets: calls that do not wait, and those that say when they need not: try_write, writable, peek, try_read, readable";
+        "sdp-calls-rails" RAILS, "cWkfRKex,RWfex", "sockets: the same between nodes of two rails";
+        "sdp-calls-zcopy" ZCOPY, "csfex,RRfex", "sockets: peek and try_read of bytes that are advertised";
+        "sdp-calls-both-ways" COPIES, "cWfx+Re,wfx+re", "sockets: at both ends one user writes while another one reads";
+        "sdp-calls-resize" COPIES, "czWkfex,ex", "sockets: private buffers are resized before a write that does not wait";
+        "sdp-aborts" COPIES, "cwb,rwe", "sockets: a stream is aborted while its peer reads and writes";
+        "sdp-aborts-zcopy" ZCOPY, "csb,vse", "sockets: the same while memory is advertised";
+        "sdp-aborts-all" COPIES, "cW+R,RB", "sockets: a node aborts all of its streams under the calls of their users";
+        "sdp-listener-stops" STOPS, "cwfxcwfx,ex", "sockets: a listener is dropped at any moment; who connects later is refused";
+        "sdp-dropped-connect" COPIES, "c!cwfex,rfex", "sockets: a connect is dropped at any moment, and made again";
+        "sdp-dropped-accept" DROPS_ACCEPT, "cwfex,rfex", "sockets: an accept is dropped at any moment, and made again";
+        "sdp-dropped-write" COPIES, "cwwW!w!wfx,rex", "sockets: writes are dropped at any moment: what they took arrives";
+        "sdp-dropped-read" COPIES, "cwWfx,r!R!ex", "sockets: reads are dropped at any moment, and lose nothing";
+        "sdp-dropped-read-zcopy" ZCOPY, "csfx,r!R!ex", "sockets: the same of bytes that are advertised";
+        "sdp-dropped-send" ZCOPY, "cs!swfx,ex", "sockets: a send is dropped at any moment, and carried out all the same";
+        "sdp-dropped-receive" ZCOPY, "csx,v!ex", "sockets: a receive is dropped at any moment, and what comes for it is read by the next call";
+        "sdp-dropped-receive-first" ZCOPY, "crssx,v!+vex+w",
+            "sockets: of two receives that wait the first one is dropped at any moment: the second one has the first bytes";
+        "sdp-left-receive" ZCOPY, "crswx,v?ex+w",
+            "sockets: a receive is left after its first step and dropped later: bytes stay in their order";
+        "sdp-left-receive-read" ZCOPY, "crsrx,v?+rwex+w",
+            "sockets: the same while another call waits to read, which has what came for the one that is dropped";
+        "sdp-left-receive-rails" ZCOPY_RAILS, "csx,v?ex", "sockets: a receive is left and dropped between nodes of two rails";
+        "sdp-dropped-close" COPIES, "cwx!,rex", "sockets: a close is dropped at any moment: what was written arrives";
+        "sdp-dropped-close-zcopy" ZCOPY, "cs!x!,ex", "sockets: the same behind a send that was dropped";
+        "sdp-dropped-resize" COPIES, "cz!zwx,ex", "sockets: a resize is dropped at any moment, and made again";
+        "sdp-dropped-stream" ZCOPY, "cesx,v!d",
+            "sockets: a receive is dropped and then its stream: nobody closes in good faith what is written there";
+        "sdp-dropped-send-abort" ZCOPY, "cs!b,ve", "sockets: a send is dropped at any moment, and the stream aborted";
+    }
+}
+
+fn make(name: &'static str, kind: Kind, size: &Size, calls: &str) -> Result<Box<dyn AnyModel>, SizeError> {
+    let scripts = Requests::parse(&size.text("calls").unwrap_or_else(|| calls.to_string()));
+    size.within("calls", scripts.nodes(), 2..=2)?;
+    for (client, letters) in (0..2).flat_map(|node| scripts.of(node)) {
+        let Some(calls) = script::calls(letters) else {
+            return Err(SizeError(format!("calls are {}, not '{letters}'", script::LETTERS)));
+        };
+        let connects = client.node == 0 && client.index == 0;
+        if calls.iter().enumerate().any(|(at, call)| {
+            (call.letter == 'c') && !connects || (at == 0 && connects && call.letter != 'c')
+        }) {
+            return Err(SizeError(
+                "the first user of the first node, and no other one, connects (c) before its other calls"
+                    .into(),
+            ));
+        }
+    }
+    Ok(Harness::boxed(Calls { name, kind, scripts }))
+}
+
+/// Scripts of calls on streams between two nodes.
+struct Calls {
+    name: &'static str,
+    kind: Kind,
+    scripts: Requests,
+}
+
+/// What an execution keeps: the sockets of both nodes.
+struct State {
+    sockets: [Sdp<Sim>; 2],
+}
+
+impl Calls {
+    /// Whether a third node says when calls are dropped.
+    fn drops(&self, node: u32) -> bool {
+        script::drops(&self.scripts, node) || (node == 1 && self.kind.listening != Listening::Accepts)
+    }
+
+    fn options(&self) -> SdpOptions {
+        let (buffers, buffer_bytes, zcopy_threshold) = (BUFFERS, PAYLOAD, self.kind.threshold);
+        let options = SdpOptions { buffers, buffer_bytes, zcopy_threshold, ..SdpOptions::default() };
+        self.kind.setting.options(options)
+    }
+
+    /// Whether a user ends a stream at once, or drops it: messages for it may be on their way then.
+    fn gives_up(&self) -> bool {
+        let ends = |letters: &str| {
+            letters.contains(['b', 'B', 'd']) || letters.contains("c!") || letters.contains("c?")
+        };
+        let any = (0..2).flat_map(|node| self.scripts.of(node)).any(|(_, letters)| ends(letters));
+        any || self.kind.listening == Listening::Stops
+    }
+}
+
+impl Model for Calls {
+    type State = State;
+    type Oracles = CallOracles;
+
+    fn name(&self) -> &str {
+        self.name
+    }
+
+    fn size(&self) -> Size {
+        Size::new([("calls", self.scripts.to_string())])
+    }
+
+    fn smaller(&self) -> Vec<Size> {
+        let sized = |less: &Requests| Size::new([("calls", less.to_string())]);
+        self.scripts.smaller(2).iter().map(sized).collect()
+    }
+
+    fn rails(&self) -> u8 {
+        self.kind.setting.rails
+    }
+
+    fn mesh(&self, config: &mut MeshConfig) {
+        self.kind.setting.mesh(config);
+    }
+
+    /// Where a call is dropped a third node says when: what it says comes at any moment.
+    fn shape(&self) -> Shape {
+        let nodes = if self.drops(0) || self.drops(1) { 3 } else { 2 };
+        Shape { nodes, wait: Wait::Poll, home: None, one_by_one: true }
+    }
+
+    fn oracles(&self) -> CallOracles {
+        CallOracles::default()
+    }
+
+    fn usual_faults(&self) -> FaultSet {
+        self.kind.setting.faults()
+    }
+
+    fn is_memoisable(&self) -> bool {
+        true
+    }
+
+    fn start(&self, _: usize, members: &[Member], recorder: &Recorder<CallOracles>) -> State {
+        let start = |node: usize| {
+            let Member { rt, mesh } = &members[node];
+            Sdp::start(rt, mesh, self.options()).expect("nobody else has the channel")
+        };
+        let sockets = [start(0), start(1)];
+        let user = |node: u32, line: Rc<Line>| {
+            let (rt, sdp) = (members[node as usize].rt.clone(), sockets[node as usize].clone());
+            let mesh = &members[node as usize].mesh;
+            let quits = self.drops(node).then(|| Quits::told(&rt, mesh, &members[2].mesh));
+            User { rt, sdp, line, quits, recorder: recorder.clone() }
+        };
+        let scripts = |node: u32| {
+            let known = |letters| script::calls(letters).expect("letters were checked");
+            self.scripts.of(node).map(|(_, letters)| known(letters)).collect::<Vec<_>>()
+        };
+        let server = Server {
+            user: user(1, Line::new(1, 0)),
+            listening: self.kind.listening,
+            scripts: scripts(1).into(),
+        };
+        drop(members[1].rt.spawn(server.listen()));
+        let scripts = scripts(0);
+        let client = user(0, Line::new(0, scripts.len()));
+        for script in scripts {
+            drop(members[0].rt.spawn(client.clone().run(script)));
+        }
+        State { sockets }
+    }
+
+    fn violation_at(&self, state: &State, node: usize, member: &Member) -> Option<Violation> {
+        let Some(sdp) = state.sockets.get(node) else {
+            return at_rest(node, Conduct::default(), member.leftovers());
+        };
+        let stats = sdp.stats();
+        let out_of_turn = if self.gives_up() { 0 } else { stats.late };
+        let left = [
+            ("streams that did not end", sdp.streams()),
+            ("peers with which nothing is started", sdp.held_up()),
+        ];
+        let conduct = Conduct { out_of_turn, malformed: stats.malformed };
+        at_rest(node, conduct, left.into_iter().chain(member.leftovers()))
+    }
+
+    fn coverage(&self, state: &State, members: &[Member], sink: &mut Coverage) {
+        let any = |of: fn(&Member) -> u64| members.iter().any(|member| of(member) > 0);
+        sink.sometimes("a connection was made again", any(|member| member.mesh.stats().reconnects));
+        sink.sometimes("a message was sent again", any(|member| member.mesh.stats().messages_repeated));
+        if self.kind.threshold > 0 {
+            let moved = state.sockets.iter().any(|sdp| sdp.stats().zcopy_sent > 0);
+            sink.sometimes("bytes went without a copy", moved);
+        }
+        if self.gives_up() {
+            let aborted = state.sockets.iter().any(|sdp| sdp.stats().aborts > 0);
+            sink.sometimes("a stream was aborted", aborted);
+        }
+    }
+}

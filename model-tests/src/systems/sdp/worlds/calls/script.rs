@@ -1,0 +1,59 @@
+//! What users call, as a world's size says it: letters, and a mark behind each call that its user may drop.
+
+use crate::harness::Requests;
+
+/// The letters, for people.
+pub(super) const LETTERS: &str = "scripts of the node that connects, and of the other one for each connection that it accepts, as in \
+     cws!x,re: c connects, w and W write 24 bytes (W by try_write), r and R read 24 (R by peek and try_read), s sends 40 from an owned \
+     buffer, v receives up to 40 into one, e reads to the end, z resizes private buffers, f shuts down, k and K ask how much is \
+     acknowledged (K: all of it), x closes, d drops the stream, b aborts it, B aborts all; '!' behind a call that may be dropped while it \
+     waits, '?' behind one that is left and dropped later, '+' between users who share the stream";
+
+/// When a call is dropped.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Left {
+    Never,
+    /// At any moment while it waits.
+    Waiting,
+    /// At any moment after its first step, whatever has come of it.
+    Whatever,
+}
+
+/// A call of a script.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Called {
+    pub letter: char,
+    pub left: Left,
+}
+
+/// The calls that letters stand for; none if there is one that nobody knows.
+pub(super) fn calls(letters: &str) -> Option<Vec<Called>> {
+    let mut all = Vec::new();
+    for letter in letters.chars() {
+        match (letter, all.last_mut()) {
+            ('!', Some(Called { left: left @ Left::Never, .. })) => *left = Left::Waiting,
+            ('?', Some(Called { left: left @ Left::Never, .. })) => *left = Left::Whatever,
+            _ if "cwWrRsvezfkKxdbB".contains(letter) => all.push(Called { letter, left: Left::Never }),
+            _ => return None,
+        }
+    }
+    Some(all)
+}
+
+/// Whether a node has a call that may be dropped.
+pub(super) fn drops(scripts: &Requests, node: u32) -> bool {
+    scripts.of(node).any(|(_, letters)| letters.contains(['!', '?']))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_mark_is_of_the_letter_before_it_and_no_letter_has_two() {
+        let called = |letter, left| Called { letter, left };
+        let expected = [('c', Left::Never), ('w', Left::Waiting), ('v', Left::Whatever), ('x', Left::Never)];
+        assert_eq!(calls("cw!v?x"), Some(expected.map(|(letter, left)| called(letter, left)).to_vec()));
+        assert_eq!([calls("!c"), calls("c!!"), calls("c?!"), calls("y")], [None, None, None, None]);
+    }
+}

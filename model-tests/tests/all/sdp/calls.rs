@@ -1,0 +1,55 @@
+//! What programs call on streams, and copies of files, in every order: to its end without a fault, and as far as a test goes with one.
+
+use crate::common::explore;
+use weft_check::explore::{Expected, Options, Size};
+use weft_check::systems::worlds;
+use weft_sim::explore::{FaultSet, Outcome};
+
+const ROOMS: [&str; 6] = ["sdp-copy", "sdp-calls", "sdp-aborts", "sdp-listener", "sdp-dropped", "sdp-left"];
+
+fn names() -> impl Iterator<Item = &'static str> {
+    let names = worlds().into_iter().filter(|entry| entry.expected == Expected::Held).map(|entry| entry.name);
+    names.filter(|name| ROOMS.iter().any(|room| name.starts_with(room)))
+}
+
+#[test]
+fn every_call_on_a_stream_may_be_made_and_dropped_at_any_moment() {
+    assert!(names().count() > 30, "a name that has changed tests nothing");
+    for name in names() {
+        let report = explore(name, &Size::default(), &Options { livelock: 400, ..Options::default() });
+        assert!(report.held() && report.exhaustive, "{name}: {:?}", report.counterexample);
+        // Nothing fails without a fault; what is left is what the world is about.
+        let of_links = ["a connection was made again", "a message was sent again", "a peer was given up"];
+        let left: Vec<_> = report.unreached().filter(|branch| !of_links.contains(branch)).collect();
+        assert!(left.is_empty(), "{name}: {left:?}");
+    }
+}
+
+#[test]
+fn a_cut_beside_any_call_on_a_stream_is_a_stall_and_no_more() {
+    let kinds = FaultSet::one(Outcome::Cut).with(Outcome::LoseCompletion);
+    for name in names() {
+        let most = Some(400);
+        let options = Options { kinds, faults: 1, livelock: 400, max_executions: most, ..Options::default() };
+        let report = explore(name, &Size::default(), &options);
+        assert!(report.held(), "{name}: {:?}", report.counterexample);
+    }
+}
+
+#[test]
+fn a_copy_whose_other_end_crashes_at_any_event_ends_and_says_what_is_true() {
+    let kinds = FaultSet::one(Outcome::Crash);
+    let options = Options { kinds, faults: 1, livelock: 400, ..Options::default() };
+    let report = explore("sdp-copy-crashes", &Size::default(), &options);
+    assert!(report.held() && report.exhaustive, "{:?}", report.counterexample);
+}
+
+#[test]
+fn letters_that_nobody_knows_are_refused_in_one_line() {
+    let entry = worlds().into_iter().find(|entry| entry.name == "sdp-calls").expect("it is listed");
+    for calls in ["cy,e", "w,e", "cw,ce", "c!!,e", "cw"] {
+        let refused = entry.build(&Size::new([("calls", calls)])).err();
+        let refused = refused.unwrap_or_else(|| panic!("{calls}")).to_string();
+        assert_eq!(refused.lines().count(), 1, "{refused}");
+    }
+}

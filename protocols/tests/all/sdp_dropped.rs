@@ -1,0 +1,152 @@
+//! What calls on streams leave that nobody waits for any more. `weft check sdp-dropped-*` and `sdp-left-*` found most of it.
+
+use crate::common::{Cluster, ms, rank};
+use crate::sdp::{OPTIONS, PORT, Place, ZCOPY, accept, both, connect, filled, places, read_all};
+use std::cell::Cell;
+use std::future::{Future, poll_fn};
+use std::pin::Pin;
+use std::rc::Rc;
+use std::task::Poll;
+use weft_protocols::sdp::{SdpError, SdpOptions};
+use weft_verbs::{Nanos, Wait};
+
+/// Looks at a call once. It is not over.
+async fn begins<F: Future>(call: &mut Pin<Box<F>>) {
+    let first = poll_fn(|cx| Poll::Ready(call.as_mut().poll(cx))).await;
+    assert!(first.is_pending(), "it waits");
+}
+
+/// Sends a range without a copy, and then bytes through private buffers.
+async fn send_both(place: Place) {
+    let stream = connect(&place).await;
+    place.rt.sleep(ms(2)).await;
+    let (sent, _) = stream.send(filled(&place.sdp, 300, 1), 300).await;
+    assert_eq!(sent, Ok(300));
+    assert!(place.sdp.stats().zcopy_sent > 0, "it was written where it was wanted");
+    stream.write_all(&[2; 50]).await.expect("written");
+    stream.close().await.expect("closed");
+}
+
+fn in_order() -> Vec<u8> {
+    [[1; 300].as_slice(), &[2; 50]].concat()
+}
+
+#[test]
+fn what_came_for_a_call_that_was_left_and_dropped_keeps_its_place_in_the_stream() {
+    both(ZCOPY(), send_both, |place| async move {
+        let stream = accept(&place).await;
+        let mut left = Box::pin(stream.recv(place.sdp.buffer(300).expect("memory")));
+        begins(&mut left).await;
+        // All of it comes meanwhile.
+        place.rt.sleep(ms(10)).await;
+        drop(left);
+        assert!(read_all(&stream).await == in_order(), "in the order of the stream");
+    });
+}
+
+#[test]
+fn of_two_receives_the_second_one_has_what_came_for_the_first_which_was_dropped() {
+    let twice = |place: Place| async move {
+        let stream = connect(&place).await;
+        place.rt.sleep(ms(5)).await;
+        for with in [1, 2] {
+            let (sent, _) = stream.send(filled(&place.sdp, 300, with), 300).await;
+            assert_eq!(sent, Ok(300));
+        }
+        stream.close().await.expect("closed");
+    };
+    both(ZCOPY(), twice, |place| async move {
+        let stream = accept(&place).await;
+        let mut first = Box::pin(stream.recv(place.sdp.buffer(300).expect("memory")));
+        begins(&mut first).await;
+        let mut second = Box::pin(stream.recv(place.sdp.buffer(300).expect("memory")));
+        begins(&mut second).await;
+        place.rt.sleep(ms(1)).await;
+        drop(first);
+        let (received, buffer) = second.await;
+        let mut bytes = vec![0; received.expect("received") as usize];
+        buffer.expect("it is given back").read(0, &mut bytes).expect("it has as many");
+        bytes.extend(read_all(&stream).await);
+        assert!(bytes == [[1; 300], [2; 300]].concat(), "in the order of the stream");
+    });
+}
+
+#[test]
+fn who_waits_to_read_has_what_came_for_a_call_once_that_is_dropped() {
+    let sends = |place: Place| async move {
+        let stream = connect(&place).await;
+        place.rt.sleep(ms(2)).await;
+        let (sent, _) = stream.send(filled(&place.sdp, 300, 1), 300).await;
+        assert_eq!(sent, Ok(300));
+        // Nothing more comes before the answer.
+        assert_eq!(stream.read(&mut [0; 9]).await, Ok(1));
+    };
+    both(ZCOPY(), sends, |place| async move {
+        let stream = Rc::new(accept(&place).await);
+        let mut left = Box::pin(stream.recv(place.sdp.buffer(300).expect("memory")));
+        begins(&mut left).await;
+        let reads = Rc::clone(&stream);
+        let reader = place.rt.spawn(async move { reads.read(&mut [0; 9]).await });
+        place.rt.sleep(ms(10)).await;
+        assert!(!reader.is_finished(), "what came is the first call's");
+        drop(left);
+        let read = place.rt.deadline(place.rt.now() + ms(10), reader).await;
+        assert_eq!(read.expect("it is woken"), Some(Ok(9)));
+        stream.write_all(&[3]).await.expect("written");
+        assert_eq!(read_all(&stream).await.len(), 291);
+    });
+}
+
+#[test]
+fn nobody_closes_in_good_faith_what_was_written_for_a_user_who_reads_no_more() {
+    both(
+        ZCOPY(),
+        |place| async move {
+            let stream = connect(&place).await;
+            assert_eq!(stream.read(&mut [0; 9]).await, Ok(0), "the reader has gone");
+            let (sent, _) = stream.send(filled(&place.sdp, 300, 1), 300).await;
+            assert_eq!(sent, Ok(300));
+            assert!(place.sdp.stats().zcopy_sent > 0, "it was written where it was wanted");
+            assert_eq!(stream.close().await, Err(SdpError::Reset));
+        },
+        |place| async move {
+            let stream = accept(&place).await;
+            let call = stream.recv(place.sdp.buffer(300).expect("memory"));
+            assert!(place.rt.deadline(place.rt.now() + ms(1), call).await.is_err());
+            drop(stream);
+            place.rt.sleep(ms(20)).await;
+            let stats = place.sdp.stats();
+            assert_eq!((stats.aborts, stats.malformed), (1, 0), "the peer has made no mistake");
+        },
+    );
+}
+
+/// One stream takes all the room that the transport has for the peer. What gives it back is no message of the other stream.
+#[test]
+fn a_stream_is_writable_again_when_another_one_has_given_back_the_room() {
+    let cluster = Cluster::narrow(2, 1, Wait::Poll, 3);
+    let [here, there] = places(&cluster, SdpOptions { buffers: 16, ..OPTIONS() });
+    let server = there.clone();
+    drop(there.rt.spawn(async move {
+        let listener = server.sdp.bind(PORT).expect("nobody has the port");
+        let streams = [listener.accept().await, listener.accept().await];
+        server.rt.sleep(ms(100)).await;
+        drop(streams);
+    }));
+    let writable = Rc::new(Cell::new(false));
+    let (told, client) = (Rc::clone(&writable), here.clone());
+    drop(here.rt.spawn(async move {
+        let [first, second] = [0, 1].map(|_| client.sdp.connect(rank(1), PORT));
+        let (first, second) = (first.await.expect("it listens"), second.await.expect("it listens"));
+        client.rt.sleep(ms(1)).await;
+        let mut written = 0;
+        while let Some(bytes) = first.try_write(&[7; 200]).expect("it stands") {
+            written += bytes;
+        }
+        assert!(written > 0 && second.try_read(&mut [0]) == Ok(None));
+        let waits = client.rt.deadline(client.rt.now() + ms(10), second.writable());
+        told.set(waits.await.is_ok());
+    }));
+    cluster.run(Nanos::from_secs(1));
+    assert!(writable.get(), "there is room");
+}
