@@ -122,6 +122,10 @@ impl<V: Verbs, R: Reading> Drop for Turn<'_, V, R> {
         self.service.pins.borrow_mut().leave(self.page, self.turn);
         // The next one may be able to go now.
         self.service.memory.wake(self.page);
+        // So may who frees the minipage: a call that is dropped here may be the last that kept it.
+        if self.service.frees.borrow().is_closing() {
+            let _ = self.service.given_up.send(Gone::Claim(self.page));
+        }
     }
 }
 

@@ -4,6 +4,9 @@
 //! [`DsmError::Freed`], and the node answers when nothing of it is open there any more: no request, no grant whose access is not
 //! executed, no claim, no minipage that an adapter still sends. When all have answered nothing is on its way anywhere that names
 //! the object's memory, and all are asked to **forget** it. A freed name does not come back.
+//!
+//! A task does that, and goes on if the call that waits for it is dropped: an object that is closed and never forgotten would keep its
+//! memory on all nodes, and nobody could free it any more.
 
 use super::DsmError;
 use super::messages::{Freeing, Message};
@@ -20,8 +23,8 @@ use weft_verbs::Verbs;
 /// What a node knows of objects that are being freed.
 #[derive(Default)]
 pub(super) struct Frees {
-    /// Objects that nobody may begin anything with any more, and who frees each.
-    closed: BTreeMap<ObjectId, Rank>,
+    /// Objects that nobody may begin anything with any more, and who frees each; nobody once it is forgotten here.
+    closed: BTreeMap<ObjectId, Option<Rank>>,
     /// Nodes that wait until nothing of an object is open here, each with the number of its call.
     closing: Vec<(ObjectId, Rank, u32)>,
     /// This node's calls, by number: the step, and who has not answered.
@@ -42,9 +45,19 @@ impl Frees {
         self.closed.contains_key(&object)
     }
 
+    /// The objects that are freed, or are being.
+    pub fn all(&self) -> Vec<ObjectId> {
+        self.closed.keys().copied().collect()
+    }
+
     /// Calls and answers that are open.
     pub fn open(&self) -> u64 {
         (self.closing.len() + self.calls.len()) as u64
+    }
+
+    /// Whether a node waits until nothing of an object is open here.
+    pub fn is_closing(&self) -> bool {
+        !self.closing.is_empty()
     }
 
     /// Whether this node waits for others.
@@ -60,7 +73,8 @@ impl Frees {
 }
 
 impl<V: Verbs, R: Reading> Thread<V, R> {
-    /// Gives memory back, on all nodes. Whoever uses it from now on gets an error; what others have begun is ended first.
+    /// Gives memory back, on all nodes. Whoever uses it from now on gets an error; what others have begun is ended first. If the call is
+    /// dropped the memory is given back all the same.
     ///
     /// # Errors
     ///
@@ -71,7 +85,11 @@ impl<V: Verbs, R: Reading> Thread<V, R> {
         if service.frees.borrow().has(object) {
             return Err(DsmError::Freed(object));
         }
-        service.free(object).await
+        // From now on, whoever waits for the call: it is not freed once more.
+        service.frees.borrow_mut().closed.insert(object, Some(service.mesh.me()));
+        let freeing = Rc::clone(service);
+        let freed = service.rt.spawn(async move { freeing.free(object).await });
+        freed.await.unwrap_or(Err(DsmError::Closed))
     }
 }
 
@@ -112,11 +130,12 @@ impl<V: Verbs, R: Reading> Service<V, R> {
             asks.push(Message::Free { object: call.object, id: *id, step: call.step });
         }
         let me = self.mesh.me();
-        let orphans = frees.closed.iter_mut().filter(|(_, by)| !nodes.contains(by));
+        // Also those that this node has no memory of: others may have some, and not know that it is freed.
+        let orphans = frees.closed.iter_mut().filter(|(_, by)| by.is_some_and(|by| !nodes.contains(&by)));
         let orphans: Vec<ObjectId> = orphans
-            .filter_map(|(object, by)| {
-                *by = me;
-                self.memory.object(*object).map(|_| *object)
+            .map(|(object, by)| {
+                *by = Some(me);
+                *object
             })
             .collect();
         drop(frees);
@@ -135,7 +154,7 @@ impl<V: Verbs, R: Reading> Service<V, R> {
         match step {
             Freeing::Close => {
                 let mut frees = self.frees.borrow_mut();
-                frees.closed.insert(object, from);
+                frees.closed.insert(object, Some(from));
                 // It may be asked once more, in another epoch.
                 frees.closing.retain(|open| *open != (object, from, id));
                 frees.closing.push((object, from, id));
@@ -146,6 +165,7 @@ impl<V: Verbs, R: Reading> Service<V, R> {
                 }
                 self.memory.forget(object);
                 self.forget_lost(object);
+                self.frees.borrow_mut().closed.insert(object, None);
                 self.send(from, &Message::Freed { object, id, step });
             }
         }
@@ -153,7 +173,7 @@ impl<V: Verbs, R: Reading> Service<V, R> {
 
     /// Answers for the objects of which nothing is open here any more.
     pub fn close_freed(&self) {
-        if self.frees.borrow().closing.is_empty() {
+        if !self.frees.borrow().is_closing() {
             return;
         }
         let closed: Vec<_> = {
@@ -183,14 +203,14 @@ impl<V: Verbs, R: Reading> Service<V, R> {
         let mut frees = self.frees.borrow_mut();
         let Some(call) = frees.calls.get_mut(&id).filter(|call| call.step == step) else {
             drop(frees);
-            // The thread that freed it was dropped.
+            // It was asked once more, in another epoch.
             return;
         };
         call.awaited.remove(&from);
         if call.awaited.is_empty()
             && let Some(call) = frees.calls.remove(&id)
         {
-            // The call may have been dropped.
+            // The node's program may have ended.
             let _ = call.done.send(());
         }
     }

@@ -120,6 +120,8 @@ pub struct DsmAudit {
     pub book: Vec<(PageId, u64, Option<Rank>, Vec<Rank>)>,
     /// The minipages that the node may access, with their version.
     pub held: Vec<(PageId, Access, u64)>,
+    /// The objects that are freed, or are being.
+    pub freed: Vec<ObjectId>,
 }
 
 /// How shared memory at a node learns who is alive.
@@ -377,7 +379,7 @@ impl<V: Verbs, R: Reading> Dsm<V, R> {
                 }
             }
         }
-        DsmAudit { book: book.collect(), held }
+        DsmAudit { book: book.collect(), held, freed: self.0.frees.borrow().all() }
     }
 }
 

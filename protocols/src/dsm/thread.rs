@@ -9,7 +9,8 @@ use super::pins::Purpose;
 use super::reading::{Reading, Repaired};
 use super::service::Dsm;
 use super::shared::{Number, Plain, Shared, Spot, Word};
-use crate::rt::sync::oneshot;
+use crate::rt::sync::{OneshotReceiver, oneshot};
+use std::collections::BTreeMap;
 use std::ops::Range;
 use weft_verbs::Verbs;
 use zerocopy::IntoBytes;
@@ -17,13 +18,16 @@ use zerocopy::IntoBytes;
 /// A thread of an application. Its accesses are sequentially consistent with those of all threads on all nodes, if each is to
 /// one word, or to elements of one minipage.
 ///
-/// An access that its node is granted returns at once; another one waits until the node has the minipage. Dropping a call gives
-/// the access up.
+/// An access that its node is granted returns at once; another one waits until the node has the minipage. A call may be dropped at any
+/// moment, as `select` and time-outs do it: nothing of it is executed from then on. Of a call that copies several minipages, those that
+/// came first may have been.
 pub struct Thread<V: Verbs, R: Reading = Repaired> {
     dsm: Dsm<V, R>,
     last: Stamp,
     /// How many of the nodes that died it was told of.
     told: usize,
+    /// Barriers that it has entered by calls which were dropped: what says that it may leave.
+    entered: BTreeMap<BarrierId, OneshotReceiver<Result<(), DsmError>>>,
 }
 
 /// An access's place in the order of all accesses to its minipage, which the protocol gives: for oracles.
@@ -40,7 +44,7 @@ pub struct Stamp {
 impl<V: Verbs, R: Reading> Thread<V, R> {
     pub(super) fn new(dsm: Dsm<V, R>) -> Thread<V, R> {
         let told = dsm.0.died();
-        Thread { dsm, last: Stamp::default(), told }
+        Thread { dsm, last: Stamp::default(), told, entered: BTreeMap::new() }
     }
 
     /// The node's shared memory.
@@ -213,6 +217,9 @@ impl<V: Verbs, R: Reading> Thread<V, R> {
 
     /// Waits until as many threads have entered the barrier as take part in it.
     ///
+    /// A thread whose call was dropped has entered, and counts. Its next call at that barrier goes on with the one that was dropped: it
+    /// returns at once if all have come since.
+    ///
     /// # Errors
     ///
     /// The shared memory has ended; or a node has died ([`DsmError::Died`]), of which a thread is told once, by the barrier that it
@@ -222,13 +229,21 @@ impl<V: Verbs, R: Reading> Thread<V, R> {
         service.check()?;
         if let Some(died) = service.died_after(self.told) {
             self.told = service.died();
+            // What was dropped has ended with that, too.
+            self.entered.clear();
             return Err(DsmError::Died(died));
         }
-        let (leave, left) = oneshot();
-        service.enter(barrier, parties, leave);
+        // A call that was dropped has been counted: a second entry would let the others go without somebody.
+        let left = self.entered.entry(barrier).or_insert_with(|| {
+            let (leave, left) = oneshot();
+            service.enter(barrier, parties, leave);
+            left
+        });
         let left = left.await.unwrap_or_else(|_| service.check().and(Err(DsmError::Closed)));
+        self.entered.remove(&barrier);
         if left.is_err() {
             self.told = service.died();
+            self.entered.clear();
         }
         left
     }

@@ -7,6 +7,8 @@ mod ddss_crash;
 mod ddss_named;
 mod dsm_crash;
 mod dsm_crash_at_every_event;
+mod dsm_dropped;
+mod dsm_freed;
 mod lint;
 mod locks;
 mod members;

@@ -27,7 +27,7 @@ pub struct Client<V: Verbs, R: Reading = Repaired> {
 }
 
 impl<V: Verbs, R: Reading> Client<V, R> {
-    /// Makes a request, and records what becomes of it.
+    /// Makes a request, and records what becomes of it. A compare-and-exchange expects what this thread saw last.
     ///
     /// # Errors
     ///
@@ -39,7 +39,6 @@ impl<V: Verbs, R: Reading> Client<V, R> {
         request: Request,
         record: &impl Record<Event>,
     ) -> Result<(), Why> {
-        let happens = |what| record.record(Event { at_ns: rt.now().0, request: id, what });
         let request = match request {
             Request::Access { word, op: Op::CompareExchange(_, value), claims } => {
                 let there = self.seen.get(&word).copied().unwrap_or_default();
@@ -47,6 +46,22 @@ impl<V: Verbs, R: Reading> Client<V, R> {
             }
             other => other,
         };
+        self.make(rt, id, request, record).await.map(drop)
+    }
+
+    /// Makes a request as it is, and records what becomes of it. Gives what an access found.
+    ///
+    /// # Errors
+    ///
+    /// It failed.
+    pub async fn make(
+        &mut self,
+        rt: &Rt<V>,
+        id: RequestId,
+        request: Request,
+        record: &impl Record<Event>,
+    ) -> Result<Option<u64>, Why> {
+        let happens = |what| record.record(Event { at_ns: rt.now().0, request: id, what });
         match request {
             Request::Access { word, op, claims } => {
                 happens(What::Accesses { word, op });
@@ -66,6 +81,7 @@ impl<V: Verbs, R: Reading> Client<V, R> {
                 record.written().await;
                 let (found, _) = done.map_err(|why| Why::from(&why))?;
                 self.seen.insert(word, op.stores(found).unwrap_or(found));
+                return Ok(Some(found));
             }
             Request::Application(..) => {}
             // Where a thread has died all learn it at the barrier that they wait at or the next one, and nobody comes to another.
@@ -81,7 +97,7 @@ impl<V: Verbs, R: Reading> Client<V, R> {
                 done?;
             }
         }
-        Ok(())
+        Ok(None)
     }
 
     /// Accesses a word by a claim of its minipage and those behind it, so many in all.

@@ -82,6 +82,11 @@ pub enum What {
     Enters(u32),
     /// It leaves it.
     Leaves(u32),
+    /// The thread copies all words from one to another, both counted over all minipages, by one call: each minipage's part is one access,
+    /// whose place nobody knows.
+    Copies(u32, u32),
+    /// It has.
+    Copied,
     /// The call returned an error.
     Failed(Why),
     /// The thread runs its part of the application.
@@ -114,6 +119,8 @@ pub enum Why {
     Died(u32),
     /// The memory has ended for the caller's node: it has restarted, or others go on without it.
     Ended,
+    /// Its user dropped it: nothing of it is executed from then on.
+    Dropped,
     /// Something that should not happen.
     Other,
 }
@@ -177,8 +184,8 @@ impl HistoryEvent for Event {
 
     fn stage(&self) -> Stage {
         match self.what {
-            What::Accesses { .. } | What::Enters(_) | What::Runs => Stage::Asked,
-            What::Accessed { .. } | What::Leaves(_) | What::Ran { .. } => Stage::Served,
+            What::Accesses { .. } | What::Copies(..) | What::Enters(_) | What::Runs => Stage::Asked,
+            What::Accessed { .. } | What::Copied | What::Leaves(_) | What::Ran { .. } => Stage::Served,
             What::Failed(_) | What::Crashed | What::LeftOut => Stage::Other,
             What::Waits | What::Begun(_) | What::Outlives(_) => Stage::Other,
         }
@@ -219,11 +226,14 @@ impl fmt::Display for Timeless<'_> {
                 }
                 Ok(())
             }
+            What::Copies(from, to) => write!(f, "{request}: copies words {from} to {to}"),
+            What::Copied => write!(f, "{request}: has copied"),
             What::Enters(round) => write!(f, "{request}: enters the barrier, round {round}"),
             What::Leaves(round) => write!(f, "{request}: leaves the barrier, round {round}"),
             What::Failed(Why::Lost(word)) => write!(f, "{request}: word {word} is lost"),
             What::Failed(Why::Died(node)) => write!(f, "{request}: is told that n{node} has died"),
             What::Failed(Why::Ended) => write!(f, "{request}: the memory has ended here"),
+            What::Failed(Why::Dropped) => write!(f, "{request}: is dropped"),
             What::Failed(Why::Other) => write!(f, "{request}: fails"),
             What::Crashed => write!(f, "n{} crashes", request.client.node),
             What::Waits => write!(f, "n{} waits for memory", request.client.node),

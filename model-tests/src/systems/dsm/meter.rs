@@ -60,7 +60,7 @@ impl DsmMeter {
 impl Meter<Event> for DsmMeter {
     fn measure(&mut self, event: &Event) {
         let took = match event.what {
-            What::Accesses { .. } | What::Enters(_) => {
+            What::Accesses { .. } | What::Copies(..) | What::Enters(_) => {
                 self.began.insert(event.request, event.at());
                 return;
             }
@@ -91,6 +91,7 @@ impl Meter<Event> for DsmMeter {
                     self.waits.add(took);
                 }
             }
+            What::Copied => {}
             What::Failed(Why::Lost(_)) => self.lost += 1,
             What::Failed(Why::Died(_)) => self.died += 1,
             _ => self.failed += 1,

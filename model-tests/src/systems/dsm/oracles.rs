@@ -12,10 +12,10 @@ pub use sequential::Sequential;
 
 use super::apps::{Answer, Application, Input};
 use super::history::{Event, Timeless, What};
-use crate::history::HistoryEvent;
+use crate::history::{ClientId, HistoryEvent};
 use crate::oracle::{Oracle, Oracles, Returns, Violation, show};
 use std::cell::OnceCell;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::hash::{Hash, Hasher};
 use weft_verbs::Nanos;
 
@@ -23,8 +23,8 @@ use weft_verbs::Nanos;
 #[derive(Clone, Debug, Default, Hash)]
 pub struct Together {
     parties: u32,
-    /// By round, while somebody is in it: how many have entered, and how many have left.
-    rounds: BTreeMap<u32, (u32, u32)>,
+    /// By round, while somebody is in it: who has entered, and how many have left.
+    rounds: BTreeMap<u32, (BTreeSet<ClientId>, u32)>,
 }
 
 impl Oracle<Event> for Together {
@@ -38,11 +38,12 @@ impl Oracle<Event> for Together {
 
     fn observe(&mut self, event: &Event) -> Result<(), String> {
         match event.what {
-            What::Enters(round) => self.rounds.entry(round).or_default().0 += 1,
+            // A thread whose call was dropped may call again, and counts once.
+            What::Enters(round) => drop(self.rounds.entry(round).or_default().0.insert(event.request.client)),
             What::Leaves(round) => {
                 let (entered, left) = self.rounds.entry(round).or_default();
                 *left += 1;
-                let (entered, left) = (*entered, *left);
+                let (entered, left) = (entered.len() as u32, *left);
                 if entered < self.parties {
                     return Err(format!(
                         "{}, and {entered} of {} have entered",

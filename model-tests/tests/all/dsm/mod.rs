@@ -1,5 +1,7 @@
 //! Shared memory, over seeds and explored: programs come to what sequential consistency allows, and to all of that.
 
+mod dropped;
+
 use crate::common::{self, assert_kept, broken_by, reached, stormy, struck};
 use weft_check::explore::{Options, Report, Size};
 use weft_check::history::{ClientId, RequestId};

@@ -1,4 +1,4 @@
-//! At rest the managers' books are what nodes hold.
+//! At rest the managers' books are what nodes hold, and what is freed is so on all nodes.
 
 use super::litmus::WORDS_A_PAGE;
 use std::collections::BTreeMap;
@@ -6,7 +6,8 @@ use weft_protocols::dsm::{Access, Dsm, DsmAudit, PageId, Reading, Shared};
 use weft_protocols::transport::Rank;
 use weft_sim::Sim;
 
-/// What the books of those that live say is what they hold, a writer is alone, and copies are equal.
+/// What the books of those that live say is what they hold, a writer is alone, copies are equal, and
+/// what one has freed all have.
 ///
 /// # Errors
 ///
@@ -19,6 +20,18 @@ pub fn books<R: Reading>(
     let nodes = services.iter().enumerate().map(|(node, dsm)| (Rank::from_index(node as u32), dsm));
     let audits: Vec<(Rank, DsmAudit)> =
         nodes.filter(|(node, _)| lives(*node)).map(|(node, dsm)| (node, dsm.audit())).collect();
+    for two in audits.windows(2) {
+        let [(one, has), (other, otherwise)] = two else { continue };
+        if has.freed != otherwise.freed {
+            return Err(format!("{one} has freed {:?}, and {other} {:?}", has.freed, otherwise.freed));
+        }
+    }
+    for (node, audit) in &audits {
+        let kept = audit.held.iter().find(|(page, ..)| audit.freed.contains(&page.object));
+        if let Some((page, ..)) = kept {
+            return Err(format!("{node} holds minipage {} of what it has freed", page.index));
+        }
+    }
     let mut held: BTreeMap<PageId, Vec<(Rank, Access, u64)>> = BTreeMap::new();
     for (node, audit) in &audits {
         for &(page, access, version) in &audit.held {

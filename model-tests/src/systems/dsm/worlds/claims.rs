@@ -1,12 +1,14 @@
 //! A claim as a step of a small program: words are claimed together, used while others try to, and let go.
 
 use super::super::client::Client;
-use super::super::history::{At, Event, What};
+use super::super::history::{At, Event, What, Why};
 use super::program::{Claiming, WORDS, Words};
+use crate::harness::Quits;
 use crate::history::RequestId;
 use crate::record::Record;
 use std::future::poll_fn;
 use std::pin::pin;
+use std::rc::Rc;
 use std::task::Poll;
 use weft_protocols::dsm::{DsmError, Reading, Shared, Stamp};
 use weft_protocols::rt::Rt;
@@ -22,27 +24,30 @@ pub struct Claimed {
     pub places: Words,
     pub how: Claiming,
     pub first: RequestId,
+    /// What makes the user drop the call, or the claim.
+    pub quits: Option<Rc<Quits>>,
 }
 
 impl Claimed {
     fn requests(&self, words_a_page: u32) -> impl Iterator<Item = (RequestId, u32)> {
-        let Claimed { words, places, first, .. } = *self;
-        let claimed = (0..WORDS).filter(move |word| words[*word]);
+        let Claimed { words, places, first, .. } = self;
+        let claimed = (0..WORDS).filter(|word| words[*word]);
         claimed.map(move |word| {
             let number = first.number + word as u32;
-            (RequestId { number, ..first }, places.place(word, words_a_page))
+            (RequestId { number, ..*first }, places.place(word, words_a_page))
         })
     }
 }
 
-/// Claims words, lets others run while it has them, and lets them go. Gives what it saw or left, by word; nothing if it gave up.
+/// Claims words, lets others run while it has them, and lets them go. Gives what it saw or left, by word; no word if it gave up; `None` if it
+/// was dropped.
 pub async fn claim<R: Reading>(
     rt: &Rt<Sim>,
     client: &mut Client<Sim, R>,
     step: Claimed,
     words_a_page: u32,
     record: &impl Record<Event>,
-) -> Vec<u64> {
+) -> Option<Vec<u64>> {
     let requests: Vec<(RequestId, u32)> = step.requests(words_a_page).collect();
     let happens = |request, what| record.record(Event { at_ns: rt.now().0, request, what });
     let (shared, op) = (client.words, step.how.op());
@@ -52,7 +57,11 @@ pub async fn claim<R: Reading>(
         asks();
         record.written().await;
     }
-    let done = held(rt, client, &requests, shared, step.how).await;
+    let claiming = held(rt, client, &requests, shared, step.how);
+    let Some(done) = Quits::call(step.quits.as_deref(), claiming).await else {
+        requests.iter().for_each(|(id, _)| happens(*id, What::Failed(Why::Dropped)));
+        return None;
+    };
     if step.how == Claiming::Try && done.is_ok() {
         asks();
     }
@@ -69,7 +78,7 @@ pub async fn claim<R: Reading>(
         Err(why) => requests.iter().for_each(|(id, _)| happens(*id, What::Failed((&why).into()))),
     }
     record.written().await;
-    seen
+    Some(seen)
 }
 
 async fn held<R: Reading>(
@@ -85,6 +94,9 @@ async fn held<R: Reading>(
     let places = |place: &dyn Fn(usize) -> Option<Stamp>| -> Vec<Stamp> {
         requests.iter().map(|(_, word)| place(*word as usize).unwrap_or_default()).collect()
     };
+    if let (&[(_, word)], Claiming::Read | Claiming::Add) = (requests, how) {
+        return alone(rt, client, shared, word as usize, how).await;
+    }
     if how == Claiming::Read {
         let claim = client.thread.claim_all(of, Nanos::MAX).await?;
         others(rt).await;
@@ -102,6 +114,28 @@ async fn held<R: Reading>(
     claim.slices_mut().into_iter().flatten().for_each(|word| *word += 1);
     let places = places(&|word| claim.place(shared, word));
     Ok(found.into_iter().zip(places).collect())
+}
+
+/// The same with one word: a claim of one range is a slice.
+async fn alone<R: Reading>(
+    rt: &Rt<Sim>,
+    client: &mut Client<Sim, R>,
+    shared: Shared<[u64]>,
+    word: usize,
+    how: Claiming,
+) -> Result<Vec<(u64, Stamp)>, DsmError> {
+    let (found, place) = if how == Claiming::Read {
+        let claim = client.thread.claim(shared, word..word + 1, Nanos::MAX).await?;
+        others(rt).await;
+        (claim[0], claim.place(shared, word))
+    } else {
+        let mut claim = client.thread.claim_mut(shared, word..word + 1, Nanos::MAX).await?;
+        others(rt).await;
+        let found = claim[0];
+        claim[0] += 1;
+        (found, claim.place(shared, word))
+    };
+    Ok(vec![(found, place.unwrap_or_default())])
 }
 
 /// Whatever may happen does.

@@ -3,7 +3,7 @@
 //! A witness, the next node behind it, tells the others who is dead: its messages come at any point of the program, at each node at another
 //! one. Who is told so leaves the dead out from there on, as the membership has it do: expels it, and begins the view without it. The
 //! dead is told, too, and stops. Until each of that happens it goes on; so what it does is all that a node can have done which
-//! crashes at any event, and more.
+//! crashes at any event, and more. Where a second node dies, the witness says that next: at each node at any point behind the first.
 
 use super::super::history::{Event, What};
 use super::super::oracles::DsmOracles;
@@ -25,7 +25,7 @@ use weft_verbs::{Nanos, Wait};
 /// The oracles, where what a node does counts until the others go on without it.
 type Oracles = ByThread<true>;
 
-/// The witness's messages: the rank of the dead.
+/// The witness's messages: which of the deaths it is.
 const TOLD: Channel = Channel(60);
 
 struct Crash<R> {
@@ -35,74 +35,97 @@ struct Crash<R> {
     all: u32,
     /// Who dies; otherwise any node, each in an initial configuration.
     dies: Option<u32>,
+    /// Who dies next, if anybody does.
+    then: Option<u32>,
+    pulls: bool,
     reading: R,
 }
 
 pub fn make<R: Reading>(plan: Plan, reading: R, size: &Size) -> Result<Box<dyn AnyModel>, SizeError> {
     let program = Program::read(&plan, size)?;
     let dies = size.number("dies")?.or(plan.dies);
+    let then = size.number("then")?.or(plan.then);
     // A majority goes on, so there are three and the witness.
     let all = size.number("all")?.unwrap_or(plan.all);
     size.within("all", all, 3..=5)?;
-    size.within("nodes", program.last_node().max(dies.unwrap_or(0)) + 1, 1..=all)?;
-    let program = program.with("all", Some(all)).with("dies", dies);
-    Ok(Harness::boxed(Crash { name: plan.name, program, all, dies, reading }))
+    let highest = program.last_node().max(dies.unwrap_or(0)).max(then.unwrap_or(0));
+    size.within("nodes", highest + 1, 1..=all)?;
+    if then.is_some() && (dies.is_none() || then == dies) {
+        return Err(SizeError("two nodes die, one after the other: say both".into()));
+    }
+    let program = program.with("all", Some(all)).with("dies", dies).with("then", then);
+    Ok(Harness::boxed(Crash { name: plan.name, program, all, dies, then, pulls: plan.pulls, reading }))
 }
 
 /// What an execution keeps.
 pub struct State<R: Reading> {
     services: Vec<Dsm<Sim, R>>,
     shared: Shared<[u64]>,
-    dead: u32,
+    deaths: Deaths,
     /// For the members that begin views.
     _changes: Vec<MailboxSender<Change>>,
 }
 
-/// The view with all nodes, or that without one.
-fn view(members: &[harness::Member], without: Option<u32>) -> View {
+/// The nodes that die, one after the other, and the views without them.
+#[derive(Clone)]
+struct Deaths {
+    dead: Vec<Member>,
+    then: Vec<View>,
+}
+
+impl Deaths {
+    fn of(members: &[harness::Member], dead: &[u32]) -> Deaths {
+        let all = view(members, &[]).members;
+        Deaths {
+            dead: dead.iter().map(|node| all[*node as usize]).collect(),
+            then: (1..=dead.len()).map(|number| view(members, &dead[..number])).collect(),
+        }
+    }
+
+    fn has(&self, rank: Rank) -> bool {
+        self.dead.iter().any(|dead| dead.rank == rank)
+    }
+
+    /// A node leaves out the one of this number; who it is stops.
+    fn happens(&self, number: usize, mesh: &Mesh<Sim>, changes: &MailboxSender<Change>) {
+        let (Some(&dead), Some(then)) = (self.dead.get(number), self.then.get(number)) else { return };
+        let change = if !then.members.iter().any(|member| member.rank == mesh.me()) {
+            Change::Out
+        } else {
+            mesh.expel(dead.rank, dead.incarnation);
+            Change::Begins { view: then.clone(), left: vec![dead] }
+        };
+        // Its memory may have ended.
+        let _ = changes.send(change);
+    }
+}
+
+/// The view with all nodes, or that without some.
+fn view(members: &[harness::Member], without: &[u32]) -> View {
     let member = |(rank, member): (u32, &harness::Member)| Member {
         rank: Rank::from_index(rank),
         incarnation: member.mesh.incarnation(),
     };
-    let lives = |(rank, _): &(u32, _)| Some(*rank) != without;
+    let lives = |(rank, _): &(u32, _)| !without.contains(rank);
     let members = (0..).zip(members).filter(lives).map(member).collect();
-    View {
-        id: ViewId { number: 1 + u64::from(without.is_some()), ..ViewId::default() },
-        members,
-        ..View::default()
-    }
+    View { id: ViewId { number: 1 + without.len() as u64, ..ViewId::default() }, members, ..View::default() }
 }
 
-/// Leaves the dead out when the witness says so; who is dead stops.
-async fn leaves_out(
-    mut inbox: Inbox,
-    mesh: Mesh<Sim>,
-    changes: MailboxSender<Change>,
-    then: View,
-    dead: Member,
-) {
+/// Leaves the dead out when the witness says so.
+async fn leaves_out(mut inbox: Inbox, mesh: Mesh<Sim>, changes: MailboxSender<Change>, deaths: Deaths) {
     while let Some(incoming) = inbox.recv().await {
-        if let Incoming::Message(_) = incoming {
-            leave_out(&mesh, &changes, &then, dead);
+        if let Incoming::Message(message) = incoming
+            && let &[number] = message.bytes()
+        {
+            deaths.happens(number.into(), &mesh, &changes);
         }
     }
 }
 
-fn leave_out(mesh: &Mesh<Sim>, changes: &MailboxSender<Change>, then: &View, dead: Member) {
-    let change = if mesh.me() == dead.rank {
-        Change::Out
-    } else {
-        mesh.expel(dead.rank, dead.incarnation);
-        Change::Begins { view: then.clone(), left: vec![dead] }
-    };
-    // Its memory may have ended.
-    let _ = changes.send(change);
-}
-
 impl<R: Reading> Crash<R> {
-    /// Who dies in an initial configuration.
-    fn dead(&self, configuration: usize) -> u32 {
-        self.dies.unwrap_or(configuration as u32)
+    /// Who dies in an initial configuration, one after the other.
+    fn dead(&self, configuration: usize) -> Vec<u32> {
+        [Some(self.dies.unwrap_or(configuration as u32)), self.then].into_iter().flatten().collect()
     }
 }
 
@@ -144,7 +167,8 @@ impl<R: Reading> Model for Crash<R> {
     }
 
     fn configuration(&self, number: usize) -> String {
-        format!("n{} dies", self.dead(number))
+        let dead: Vec<String> = self.dead(number).iter().map(|node| format!("n{node} dies")).collect();
+        dead.join(", then ")
     }
 
     fn start(
@@ -153,19 +177,17 @@ impl<R: Reading> Model for Crash<R> {
         members: &[harness::Member],
         recorder: &harness::Recorder<Oracles>,
     ) -> State<R> {
-        let dead = self.dead(number);
-        let (first, then) = (view(members, None), view(members, Some(dead)));
-        let dies = first.members[dead as usize];
+        let (first, deaths) = (view(members, &[]), Deaths::of(members, &self.dead(number)));
         let (mut services, mut all) = (Vec::new(), Vec::new());
         for (node, harness::Member { rt, mesh }) in (0..).zip(members) {
             let (changes, told) = mailbox();
-            let config = DsmConfig::default();
+            let config = DsmConfig { pulls: self.pulls, ..DsmConfig::default() };
             let dsm = Dsm::start_under(rt, mesh, config, Alive::Told(&first, told), self.reading);
             let dsm = dsm.expect("nobody else has the channel");
             tell_of_others(&dsm, rt, node, recorder.clone());
             let inbox = mesh.open(TOLD).expect("nobody else has the channel");
-            rt.spawn(leaves_out(inbox, mesh.clone(), changes.clone(), then.clone(), dies));
-            if node == dead {
+            rt.spawn(leaves_out(inbox, mesh.clone(), changes.clone(), deaths.clone()));
+            if deaths.has(mesh.me()) {
                 let mesh = mesh.clone();
                 rt.spawn(async move {
                     mesh.expelled().await;
@@ -177,17 +199,22 @@ impl<R: Reading> Model for Crash<R> {
         }
         let shared = self.program.shared(&services[0]);
         self.program.start(members, &services, &[], recorder);
-        // Any that lives.
-        let witness = (dead as usize + 1) % members.len();
-        let (witness, changes) = (&members[witness], all[witness].clone());
-        witness.rt.spawn(tells(witness.rt.clone(), witness.mesh.clone(), changes, then, dies));
-        State { services, shared, dead, _changes: all }
+        // The next one that lives.
+        let behind = deaths.dead[0].rank.index() + 1;
+        let mut others = (0..members.len()).map(|node| (behind + node) % members.len());
+        let witness = others.find(|node| !deaths.has(Rank::from_index(*node as u32)));
+        let witness = witness.expect("two die at most");
+        let (rt, mesh) = (members[witness].rt.clone(), members[witness].mesh.clone());
+        members[witness].rt.spawn(tells(rt, mesh, all[witness].clone(), deaths.clone()));
+        State { services, shared, deaths, _changes: all }
     }
 
     /// Who was left out learns it by what it is told. What the witness had to say may have been dropped with a connection that a fault
     /// broke: a membership would ask.
     fn rests_after_faults(&self, configuration: usize, recorder: &harness::Recorder<Oracles>) {
-        recorder.record_at_end(&Event::of_node(Nanos::ZERO, self.dead(configuration), What::Crashed));
+        for node in self.dead(configuration) {
+            recorder.record_at_end(&Event::of_node(Nanos::ZERO, node, What::Crashed));
+        }
     }
 
     fn finish(
@@ -200,12 +227,12 @@ impl<R: Reading> Model for Crash<R> {
         if let Some(violation) = nodes.find_map(|(node, member)| self.violation_at(state, node, member)) {
             return Err(violation);
         }
-        let lives = |rank: Rank| rank.index() != state.dead as usize;
+        let lives = |rank: Rank| !state.deaths.has(rank);
         books(&state.services, state.shared, lives).map_err(|text| Violation::new("book", text))
     }
 
     fn violation_at(&self, state: &State<R>, node: usize, _: &harness::Member) -> Option<Violation> {
-        if node == state.dead as usize {
+        if state.deaths.has(Rank::from_index(node as u32)) {
             return None;
         }
         let dsm = &state.services[node];
@@ -223,12 +250,14 @@ impl<R: Reading> Model for Crash<R> {
 }
 
 /// Tells the others, and leaves the dead out itself.
-async fn tells(rt: Rt<Sim>, mesh: Mesh<Sim>, changes: MailboxSender<Change>, then: View, dead: Member) {
-    let others = (0..mesh.size()).map(Rank::from_index).filter(|node| *node != mesh.me());
-    for node in others {
-        // There is room for one message each.
-        let _ = mesh.send(node, TOLD, &[0]);
+async fn tells(rt: Rt<Sim>, mesh: Mesh<Sim>, changes: MailboxSender<Change>, deaths: Deaths) {
+    for number in 0..deaths.dead.len() {
+        let others = (0..mesh.size()).map(Rank::from_index).filter(|node| *node != mesh.me());
+        for node in others {
+            // There is room for one message each; who has died before hears nothing more.
+            let _ = mesh.send(node, TOLD, &[number as u8]);
+        }
+        rt.yield_now().await;
+        deaths.happens(number, &mesh, &changes);
     }
-    rt.yield_now().await;
-    leave_out(&mesh, &changes, &then, dead);
 }

@@ -4,7 +4,8 @@
 use super::super::history::{Event, What};
 use super::super::oracles::DsmOracles;
 use super::books::books;
-use super::program::{self, Outcome, Step, Words};
+use super::outcomes::{Outcome, outcomes};
+use super::program::{Step, Words};
 use super::steps::{Program, Seen};
 use crate::explore::{AnyModel, Coverage, Size, SizeError, Violation};
 use crate::harness::{self, Explored, Harness, Member, Model, Recorder, Shape, at_rest};
@@ -35,11 +36,15 @@ pub struct Plan {
     pub all: u32,
     /// The node that dies, where it is not any.
     pub dies: Option<u32>,
+    /// The one that dies next.
+    pub then: Option<u32>,
 }
 
 struct Litmus<R> {
     name: &'static str,
     program: Program,
+    /// How many nodes there are.
+    nodes: u32,
     pulls: bool,
     /// How many messages to a peer may wait, if that is few.
     room: Option<u32>,
@@ -51,14 +56,16 @@ struct Litmus<R> {
 
 pub fn make<R: Reading>(plan: Plan, reading: R, size: &Size) -> Result<Box<dyn AnyModel>, SizeError> {
     let program = Program::read(&plan, size)?;
-    size.within("nodes", program.last_node() + 1, 2..=5)?;
+    // Who says that calls are dropped does nothing else.
+    let nodes = program.last_node() + 1 + u32::from(program.may_drop());
+    size.within("nodes", nodes, 2..=5)?;
     let room = size.number("room")?.or(plan.narrow.then_some(1));
     size.within("room", room.unwrap_or(1), 1..=4_096)?;
     let program = program.with("room", room);
     // A world is built a few times in a program's life, and its outcomes' names live as long.
     let named = |outcome: Outcome| (outcome.clone(), &*outcome.to_string().leak());
-    let allowed = program::outcomes(&program.threads).into_iter().map(named).collect();
-    Ok(Harness::boxed(Litmus { name: plan.name, program, pulls: plan.pulls, room, allowed, reading }))
+    let allowed = outcomes(&program.threads, program.words).into_iter().map(named).collect();
+    Ok(Harness::boxed(Litmus { name: plan.name, program, nodes, pulls: plan.pulls, room, allowed, reading }))
 }
 
 /// The node of each thread.
@@ -88,7 +95,7 @@ impl<R: Reading> Litmus<R> {
             // All that have it have the same, which is looked at before.
             state.services.iter().find_map(|dsm| dsm.copy(state.shared, at)).unwrap_or_default()
         };
-        Outcome { seen: state.seen.borrow().clone(), words: [0, 1, 2].map(word) }
+        Outcome { seen: state.seen.by_thread.borrow().clone(), words: [0, 1, 2].map(word) }
     }
 }
 
@@ -122,11 +129,10 @@ impl<R: Reading> Model for Litmus<R> {
     }
 
     fn shape(&self) -> Shape {
-        let nodes = self.program.last_node() + 1;
         // A thread that finds its minipage at hand goes on without waiting. Only a node that takes completions beside that can be
         // asked in between to give it up; where words are apart, each access waits for itself.
         let one_by_one = self.program.words != Words::Together;
-        Shape { nodes, wait: Wait::Poll, home: None, one_by_one }
+        Shape { nodes: self.nodes, wait: Wait::Poll, home: None, one_by_one }
     }
 
     fn oracles(&self) -> ByThread {
@@ -145,7 +151,7 @@ impl<R: Reading> Model for Litmus<R> {
             let config = LockConfig::new(Scheme::Srsl, nodes);
             LockService::start(&member.rt, &member.mesh, config).expect("nobody else has the channel")
         };
-        let locked = self.program.threads.iter().flatten().any(|step| *step == Step::Lock);
+        let locked = self.program.threads.iter().flatten().any(|made| made.step == Step::Lock);
         let locks: Vec<LockService<Sim>> =
             if locked { members.iter().map(lock).collect() } else { Vec::new() };
         let shared = self.program.shared(&services[0]);
@@ -183,6 +189,9 @@ impl<R: Reading> Model for Litmus<R> {
         sink.sometimes("a copy was made writable", any(|stats| stats.upgrades));
         sink.sometimes("an access joined a request", any(|stats| stats.joined));
         sink.sometimes("an order waited for an access", any(|stats| stats.orders_waited));
+        if self.program.may_drop() {
+            sink.sometimes("a call was dropped", state.seen.dropped.get() > 0);
+        }
         let outcome = self.outcome(state);
         for (allowed, name) in &self.allowed {
             sink.sometimes(name, *allowed == outcome);

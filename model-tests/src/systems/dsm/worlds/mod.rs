@@ -4,6 +4,7 @@ mod books;
 mod claims;
 mod crash;
 mod litmus;
+mod outcomes;
 mod program;
 mod steps;
 
@@ -15,7 +16,8 @@ use weft_protocols::dsm::{Decision::*, Otherwise, Repaired};
 const KEYS: &[Key] = &[
     Key {
         name: "threads",
-        help: "what each thread does, as in x1.y?,y1.x?: store, load, add (x+), prefetch (x~), barrier (b), claim (xy&, xy!)",
+        help: "what each thread does, as in x1.y?,y1.x?: store, load, add (x+), swap (x^1), compare and exchange (x0>1), prefetch (x~, x~~), \
+               copy (xz[, xz]1), barrier (b), claim (xy&, xy!), free (f); with - behind it the call may be dropped at any moment",
     },
     Key { name: "nodes", help: "the node of each thread, as in 0,1" },
     Key { name: "manager", help: "the node that manages all minipages" },
@@ -45,12 +47,13 @@ const MORTAL_KEYS: &[Key] = &[
     KEYS[3],
     Key { name: "all", help: "how many nodes there are" },
     Key { name: "dies", help: "the node that dies; otherwise each of them, one in each execution" },
+    Key { name: "then", help: "the node that dies next" },
 ];
 
 /// The worlds where a node dies.
 fn mortal() -> Vec<Entry> {
     macro_rules! mortal {
-        ($($name:literal $reading:expr, $expected:ident, $words:ident, $threads:literal on $nodes:literal of $all:literal by $manager:literal $(without $dies:literal)?, $about:literal;)*) => {
+        ($($name:literal $reading:expr, $expected:ident, $words:ident, $threads:literal on $nodes:literal of $all:literal by $manager:literal $(without $dies:literal $(then $then:literal)?)? $([$how:ident])?, $about:literal;)*) => {
             vec![$(Entry {
                 name: $name,
                 about: $about,
@@ -58,8 +61,10 @@ fn mortal() -> Vec<Entry> {
                 keys: MORTAL_KEYS,
                 make: |size| {
                     let dies = [$(Some($dies),)? None][0];
-                    let (words, pulls, narrow) = (Words::$words, false, false);
-                    let plan = Plan { name: $name, words, threads: $threads, nodes: $nodes, manager: $manager, pulls, narrow, all: $all, dies };
+                    let then = [$($(Some($then),)?)? None][0];
+                    let pulls = [$(stringify!($how),)? ""].contains(&"pulling");
+                    let (words, narrow) = (Words::$words, false);
+                    let plan = Plan { name: $name, words, threads: $threads, nodes: $nodes, manager: $manager, pulls, narrow, all: $all, dies, then };
                     crash::make(plan, $reading, size)
                 },
             }),*]
@@ -70,6 +75,16 @@ fn mortal() -> Vec<Entry> {
             "any node dies at any moment: what it had is lost by name, and nothing else";
         "dsm-crash-claims" Repaired, Held, Apart, "xy!,x+" on "0,1" of 3 by 0,
             "any node dies at any moment while a thread claims two words";
+        "dsm-crash-dropped" Repaired, Held, Together, "x+-,x+" on "0,1" of 3 by 0,
+            "any node dies at any moment while an access is dropped at any moment";
+        "dsm-crash-barrier" Repaired, Held, Apart, "b,b" on "0,1" of 3 by 0,
+            "any node dies at any moment: who waits at a barrier is told which one";
+        "dsm-crash-twice" Repaired, Held, Together, "x+,x+" on "0,1" of 4 by 2 without 2 then 3,
+            "the manager dies, and the one that manages in its place";
+        "dsm-crash-pull" Repaired, Held, Together, "x?,x?" on "0,1" of 3 by 2 [pulling],
+            "any node dies at any moment while a reader takes the data itself";
+        "dsm-crash-free" Repaired, Held, Apart, "f,y~" on "0,1" of 3 by 2,
+            "any node dies at any moment while memory is freed: those that live go on with that";
         "planted-dsm-old-words" Otherwise(ViewsChecked), Violated, Together, "x+,x+" on "0,1" of 3 by 0,
             "what was said before a node died counts after that";
         "planted-dsm-older-version" Otherwise(LostWithReceiver), Violated, Together, "x+,x+,x+" on "0,1,2" of 3 by 0 without 1,
@@ -91,7 +106,7 @@ macro_rules! worlds {
                 make: |size| {
                     let how = stringify!($($how)*);
                     let (pulls, narrow) = (how.contains("pulling"), how.contains("narrow"));
-                    let plan = Plan { name: $name, words: Words::$words, threads: $threads, nodes: $nodes, manager: $manager, pulls, narrow, all: 0, dies: None };
+                    let plan = Plan { name: $name, words: Words::$words, threads: $threads, nodes: $nodes, manager: $manager, pulls, narrow, all: 0, dies: None, then: None };
                     make(plan, $reading, size)
                 },
             }),*];
@@ -124,6 +139,16 @@ worlds! {
     "dsm-claims-of-one" Repaired, Held, Together, "xy!,xy!" on "0,1" by 2, "two threads claim the same words of one minipage: what a claim stores is one";
     "dsm-claims-at-home" Repaired, Held, Together, "x!,x+,x?" on "0,0,1" by 2, "a claim keeps the threads of its own node away, too";
     "dsm-claims-given-up" Repaired, Held, Apart, "x+.xy%,x+" on "0,1" by 2, "a claim that is given up lets go of what it had";
+    "dsm-dropped" Repaired, Held, Together, "x+-.x?,x+" on "0,1" by 2, "an access is dropped at any moment: it is executed or not, and all others go on";
+    "dsm-dropped-joined" Repaired, Held, Together, "x+-,x+,x+" on "0,0,1" by 2, "the same, while another thread of the node waits for the same grant";
+    "dsm-dropped-copy" Repaired, Held, Apart, "xy]1-,xy[" on "0,1" by 2, "a write of two minipages is dropped: so much of it is executed as came first";
+    "dsm-dropped-claim" Repaired, Held, Apart, "xy!-.x?,xy!" on "0,1" by 2, "a claim is dropped while it waits, or while it is held: it lets go of what it had";
+    "dsm-dropped-turn" Repaired, Held, Together, "x!,x!-,x+" on "0,0,1" by 2, "a thread drops a claim that waits for another one of its own node";
+    "dsm-dropped-barrier" Repaired, Held, Apart, "x1.b-.y?,y1.b.x?" on "0,1" by 1, "a thread drops its wait at a barrier and calls again: it is counted once";
+    "dsm-dropped-free" Repaired, Held, Apart, "x+.b.f-,y~.b" on "0,1" by 1, "nobody waits any more until memory is freed: it is all the same";
+    "dsm-exchanges" Repaired, Held, Together, "x^3.x?,x0>5.x^7" on "0,1" by 2, "a swap, and a compare-and-exchange, are one access each";
+    "dsm-copies" Repaired, Held, Apart, "xy]1,xy[" on "0,1" by 2, "elements of several minipages are copied in and out, minipage by minipage";
+    "dsm-prefetch-changes" Repaired, Held, Apart, "x~~.y1.x+,x+.y?" on "0,1" by 2, "a prefetch to change elements changes no outcome";
     "dsm-prefetch" Repaired, Held, Apart, "x~.y1.x?,x1.y?" on "0,1" by 2, "a prefetch changes no outcome";
     "dsm-pull" Repaired, Held, Together, "x1,x?,x?" on "0,1,2" by 3 pulling, "a reader takes the data itself, from another reader";
     "dsm-pull-and-own" Repaired, Held, Together, "x+.x+,x?,x?.x?" on "0,0,1" by 2 pulling, "a reader does not take the data from a node that may write them still";

@@ -1,8 +1,7 @@
-//! Programs of a few accesses, in words; and what they may come to under sequential consistency.
+//! Programs of a few accesses, in words.
 
 use super::super::history::Op;
 use crate::explore::SizeError;
-use std::collections::BTreeSet;
 
 /// How many words there are: x, y and z.
 pub const WORDS: usize = 3;
@@ -62,8 +61,12 @@ pub enum Step {
     Barrier,
     /// A claim of some words, all together.
     Claim([bool; WORDS], Claiming),
-    /// A minipage is asked for that is read soon; nobody waits.
-    Prefetch(usize),
+    /// A minipage is asked for that is read soon, or changed; nobody waits.
+    Prefetch(usize, Soon),
+    /// All words from one to another are copied out by one call: each minipage's part is one access.
+    Read(usize, usize),
+    /// The same words are all set to this by one call.
+    Write(usize, usize, u64),
     /// The lock is taken.
     Lock,
     /// It is given back.
@@ -72,6 +75,15 @@ pub enum Step {
     Bump(usize),
     /// All words are freed.
     Free,
+}
+
+/// What a prefetch is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Soon {
+    /// To read.
+    Read,
+    /// To change.
+    Change,
 }
 
 /// What a claim is for.
@@ -89,22 +101,54 @@ const WHOLE: [(&str, Step); 4] =
     [("b", Step::Barrier), ("l", Step::Lock), ("u", Step::Unlock), ("f", Step::Free)];
 const CLAIMS: [(char, Claiming); 3] = [('&', Claiming::Read), ('!', Claiming::Add), ('%', Claiming::Try)];
 
+/// The mark of a call that its user may drop at any moment.
+const DROPPED: char = '-';
+
+/// A step as a thread makes it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Made {
+    pub step: Step,
+    /// Whether its user may drop the call at any moment. A barrier is called again then: the thread has to come out of it.
+    pub may_drop: bool,
+}
+
 /// What one thread does.
-pub type Thread = Vec<Step>;
+pub type Thread = Vec<Made>;
 
 /// Reads what each thread does, as in `x1.y?,y1.x?`.
 pub fn read(text: &str) -> Result<Vec<Thread>, SizeError> {
-    text.split(',').map(|thread| thread.trim().split('.').map(step).collect()).collect()
+    text.split(',').map(|thread| thread.trim().split('.').map(made).collect()).collect()
 }
 
-/// A step in words: `x1` stores, `x?` loads, `x+` adds one, `x~` prefetches, `x*` stores one more than was loaded last,
+/// A step, with `-` behind it if its user may drop the call.
+fn made(text: &str) -> Result<Made, SizeError> {
+    let (text, may_drop) = text.strip_suffix(DROPPED).map_or((text, false), |text| (text, true));
+    let step = step(text)?;
+    // These wait for nothing, and a claim that is tried gives itself up. A grant of the lock would be lost with its call.
+    let waits = match step {
+        Step::Access(..) | Step::Barrier | Step::Bump(_) | Step::Free | Step::Write(..) => true,
+        Step::Claim(_, how) => how != Claiming::Try,
+        Step::Prefetch(..) | Step::Lock | Step::Unlock | Step::Read(..) => false,
+    };
+    match may_drop && !waits {
+        true => Err(SizeError(format!("a call like '{text}' is not dropped"))),
+        false => Ok(Made { step, may_drop }),
+    }
+}
+
+/// A step in words: `x1` stores, `x?` loads, `x+` adds one, `x^1` swaps, `x0>1` stores one if zero is there, `x~` prefetches and `x~~` to
+/// change it, `x*` stores one more than was loaded last, `xz[` reads all from x to z and `xz]1` sets it to one,
 /// `b` waits for all, `l` and `u` lock and unlock, `f` frees; `xy&` claims x and y to read
 /// them, `xy!` to add one to each, `xy%` the same unless it takes too long.
 fn step(text: &str) -> Result<Step, SizeError> {
     if let Some((_, step)) = WHOLE.iter().find(|(letter, _)| *letter == text) {
         return Ok(*step);
     }
-    let wrong = || SizeError(format!("a step is like x1, x?, x+, x~, xy&, xy!, xy% or b, not '{text}'"));
+    let wrong = || {
+        let known = "x1, x?, x+, x^1, x0>1, x~, x~~, x*, xz[, xz]1, xy&, xy!, xy%, b, l, u or f";
+        SizeError(format!("a step is like {known}, not '{text}'"))
+    };
+    let number = |text: &str| text.parse::<u64>().map_err(|_| wrong());
     if let Some((words, how)) = CLAIMS.iter().find_map(|(sign, how)| Some((text.strip_suffix(*sign)?, *how)))
     {
         let mut claimed = [false; WORDS];
@@ -114,41 +158,62 @@ fn step(text: &str) -> Result<Step, SizeError> {
         return if words.is_empty() { Err(wrong()) } else { Ok(Step::Claim(claimed, how)) };
     }
     let mut letters = text.chars();
-    let word = letters.next().and_then(|letter| "xyz".find(letter)).ok_or_else(wrong)?;
+    let mut word = || letters.next().and_then(|letter| "xyz".find(letter)).ok_or_else(wrong);
+    let first = word()?;
+    if let Some((_, value)) = text.split_once(['[', ']']) {
+        let last = word().ok().filter(|last| *last >= first).ok_or_else(wrong)?;
+        return match letters.next() {
+            Some('[') if value.is_empty() => Ok(Step::Read(first, last)),
+            Some(']') => Ok(Step::Write(first, last, number(value)?)),
+            _ => Err(wrong()),
+        };
+    }
     let op = match letters.as_str() {
         "?" => Op::Load,
         "+" => Op::Add(1),
-        "*" => return Ok(Step::Bump(word)),
-        "~" => return Ok(Step::Prefetch(word)),
-        value => Op::Store(value.parse().map_err(|_| wrong())?),
+        "*" => return Ok(Step::Bump(first)),
+        "~" => return Ok(Step::Prefetch(first, Soon::Read)),
+        "~~" => return Ok(Step::Prefetch(first, Soon::Change)),
+        other => match (other.strip_prefix('^'), other.split_once('>')) {
+            (Some(value), _) => Op::Swap(number(value)?),
+            (None, Some((there, value))) => Op::CompareExchange(number(there)?, number(value)?),
+            (None, None) => Op::Store(number(other)?),
+        },
     };
-    Ok(Step::Access(word, op))
+    Ok(Step::Access(first, op))
 }
 
 /// A thread in words.
 fn told(thread: &Thread) -> String {
+    let word = |word: usize| &"xyz"[word..=word];
     let step = |step: &Step| match step {
         Step::Barrier | Step::Lock | Step::Unlock | Step::Free => {
             let letter = WHOLE.iter().find(|(_, other)| other == step).map(|(letter, _)| *letter);
             letter.unwrap_or_default().to_string()
         }
-        Step::Bump(word) => format!("{}*", &"xyz"[*word..=*word]),
-        Step::Prefetch(word) => format!("{}~", &"xyz"[*word..=*word]),
+        Step::Bump(at) => format!("{}*", word(*at)),
+        Step::Prefetch(at, Soon::Read) => format!("{}~", word(*at)),
+        Step::Prefetch(at, Soon::Change) => format!("{}~~", word(*at)),
+        Step::Read(from, to) => format!("{}{}[", word(*from), word(*to)),
+        Step::Write(from, to, value) => format!("{}{}]{value}", word(*from), word(*to)),
         Step::Claim(words, how) => {
             let letters = "xyz".chars().zip(words).filter(|(_, claimed)| **claimed).map(|(letter, _)| letter);
             let sign = CLAIMS.iter().find(|(_, other)| other == how).map(|(sign, _)| *sign);
             letters.chain(sign).collect()
         }
-        Step::Access(word, op) => {
+        Step::Access(at, op) => {
             let what = match op {
                 Op::Store(value) => value.to_string(),
                 Op::Load => "?".into(),
-                _ => "+".into(),
+                Op::Add(_) => "+".into(),
+                Op::Swap(value) => format!("^{value}"),
+                Op::CompareExchange(there, value) => format!("{there}>{value}"),
             };
-            format!("{}{what}", &"xyz"[*word..=*word])
+            format!("{}{what}", word(*at))
         }
     };
-    thread.iter().map(step).collect::<Vec<_>>().join(".")
+    let made = |Made { step: of, may_drop }: &Made| step(of) + if *may_drop { "-" } else { "" };
+    thread.iter().map(made).collect::<Vec<_>>().join(".")
 }
 
 /// All threads in words.
@@ -169,107 +234,12 @@ pub fn without_one(threads: &[Thread], nodes: &[u32]) -> Vec<(Vec<Thread>, Vec<u
         for step in 0..threads[thread].len() {
             let mut shorter = threads.to_vec();
             // A barrier that one thread leaves out lets nobody go.
-            if shorter[thread].len() > 1 && shorter[thread].remove(step) != Step::Barrier {
+            if shorter[thread].len() > 1 && shorter[thread].remove(step).step != Step::Barrier {
                 all.push((shorter, nodes.to_vec()));
             }
         }
     }
     all
-}
-
-/// What a run comes to: by thread what its loads and additions saw, and what the words are at the end.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Outcome {
-    /// By thread.
-    pub seen: Vec<Vec<u64>>,
-    /// x, y and z.
-    pub words: [u64; WORDS],
-}
-
-impl std::fmt::Display for Outcome {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let seen = |seen: &Vec<u64>| seen.iter().map(u64::to_string).collect::<Vec<_>>().join(",");
-        let all: Vec<String> = self.seen.iter().map(seen).collect();
-        let [x, y, z] = self.words;
-        write!(f, "threads see {}; at the end x={x} y={y} z={z}", all.join(" | "))
-    }
-}
-
-/// All outcomes of sequential consistency: those of every order that keeps each thread's.
-pub fn outcomes(threads: &[Thread]) -> BTreeSet<Outcome> {
-    let start = Outcome { seen: vec![Vec::new(); threads.len()], words: [0; WORDS] };
-    let mut all = BTreeSet::new();
-    run(threads, &mut vec![0; threads.len()], None, &start, &mut all);
-    all
-}
-
-/// `has`: the thread that has the lock.
-fn run(
-    threads: &[Thread],
-    at: &mut Vec<usize>,
-    has: Option<usize>,
-    so_far: &Outcome,
-    all: &mut BTreeSet<Outcome>,
-) {
-    let next = |at: &[usize], thread: usize| threads[thread].get(at[thread]).copied();
-    // Who comes to a barrier waits for those who have one before them still.
-    let rounds = |thread: &Thread| thread.iter().filter(|step| **step == Step::Barrier).count();
-    let waits = |thread: usize| rounds(&threads[thread]) > 0;
-    if (0..threads.len())
-        .filter(|thread| waits(*thread))
-        .all(|thread| next(at, thread) == Some(Step::Barrier))
-        && (0..threads.len()).any(waits)
-    {
-        let passed: Vec<usize> =
-            at.iter().enumerate().map(|(thread, at)| at + usize::from(waits(thread))).collect();
-        return run(threads, &mut passed.clone(), has, so_far, all);
-    }
-    let mut ended = true;
-    for thread in 0..threads.len() {
-        let Some(step) = next(at, thread) else { continue };
-        ended = false;
-        let has = match step {
-            Step::Barrier => continue,
-            Step::Lock if has.is_some() => continue,
-            Step::Lock => Some(thread),
-            Step::Unlock => None,
-            _ => has,
-        };
-        at[thread] += 1;
-        run(threads, at, has, &after(so_far, thread, step), all);
-        if matches!(step, Step::Claim(_, Claiming::Try)) {
-            // It was given up.
-            run(threads, at, has, so_far, all);
-        }
-        at[thread] -= 1;
-    }
-    if ended {
-        all.insert(so_far.clone());
-    }
-}
-
-/// What a step that is executed comes to.
-fn after(so_far: &Outcome, thread: usize, step: Step) -> Outcome {
-    let mut then = so_far.clone();
-    let mut access = |word: usize, op: Op| {
-        let found = then.words[word];
-        let left = op.stores(found).unwrap_or(found);
-        then.words[word] = left;
-        if !matches!(op, Op::Store(_)) {
-            then.seen[thread].push(left);
-        }
-    };
-    match step {
-        Step::Access(word, op) => access(word, op),
-        Step::Claim(words, how) => {
-            let claimed = words.iter().enumerate().filter(|(_, claimed)| **claimed);
-            claimed.for_each(|(word, _)| access(word, how.op()));
-        }
-        Step::Bump(word) => access(word, Op::Store(so_far.seen[thread].last().map_or(1, |last| last + 1))),
-        Step::Free => then.words = [0; WORDS],
-        Step::Barrier | Step::Prefetch(_) | Step::Lock | Step::Unlock => {}
-    }
-    then
 }
 
 impl Claiming {
@@ -287,20 +257,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn store_buffering_has_three_outcomes_and_a_barrier_leaves_one() {
-        let seen = |text| {
-            let outcomes = outcomes(&read(text).expect("it is a program"));
-            outcomes.into_iter().map(|outcome| outcome.seen.concat()).collect::<Vec<_>>()
-        };
-        assert_eq!(seen("x1.y?,y1.x?"), [[0, 1], [1, 0], [1, 1]]);
-        assert_eq!(seen("x1.b.y?,y1.b.x?"), [[1, 1]]);
-        assert_eq!(seen("x+,x+"), [[1, 2], [2, 1]]);
-        assert_eq!(seen("x?.x*,x?.x*"), [[0, 0], [0, 1], [1, 0]]);
-        assert_eq!(seen("l.x?.x*.u,l.x?.x*.u"), [[0, 1], [1, 0]]);
-        assert_eq!(seen("xy!,x?.y?"), [[1, 1, 0, 0], [1, 1, 0, 1], [1, 1, 1, 1]]);
-        assert_eq!(seen("xy!,xy&"), [[1, 1, 0, 0], [1, 1, 1, 1]]);
-        assert!(read("x1.w?").is_err() && read("&").is_err());
-        let all = "x1.y?.z~,l.y?.y*.u,b.z+.xz&.y!.yz%.f";
+    fn a_program_is_read_as_it_is_written() {
+        assert!(["x1.w?", "&", "zx[", "x[", "xz]", "x~-", "l-"].iter().all(|text| read(text).is_err()));
+        let all = "x1.y?.z~.x~~,l.y?.y*.u,b-.z+-.xz&.y!-.yz%.f-,x^3.y2>3-.xz[.yy]4-";
         assert_eq!(words(&read(all).expect("it is a program")), all);
     }
 }

@@ -1,26 +1,33 @@
 //! A small program on the nodes of a world: its memory, its threads, and what each of them does, step by step.
 
 use super::super::client::Client;
-use super::super::history::{Event, Op};
+use super::super::history::{Event, Op, What, Why};
 use super::super::workload::Request;
 use super::claims::{self, Claimed};
 use super::litmus::{Plan, WORDS_A_PAGE, nodes_of};
-use super::program::{self, Step, Thread, WORDS, Words};
+use super::outcomes::sees;
+use super::program::{self, Made, Soon, Step, Thread, WORDS, Words};
 use crate::explore::{Size, SizeError};
-use crate::harness::Member;
+use crate::harness::{Member, Quits};
 use crate::history::{ClientId, RequestId};
 use crate::record::Record;
-use std::cell::RefCell;
-use std::collections::BTreeMap;
+use std::cell::{Cell, RefCell};
+use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
-use weft_protocols::dsm::{Dsm, Grain, Placement, Reading, Shared};
-use weft_protocols::locks::{LockClient, LockService, Mode};
+use weft_protocols::dsm::{Dsm, DsmError, Grain, Placement, Reading, Shared};
+use weft_protocols::locks::{Grant, LockClient, LockService, Mode};
 use weft_protocols::rt::Rt;
 use weft_protocols::transport::Rank;
 use weft_sim::Sim;
 
-/// By thread: what its loads and additions saw.
-pub type Seen = Rc<RefCell<Vec<Vec<u64>>>>;
+/// What is seen of an execution. Clones are the same.
+#[derive(Clone)]
+pub struct Seen {
+    /// By thread: what its loads and additions saw.
+    pub by_thread: Rc<RefCell<Vec<Vec<u64>>>>,
+    /// How many calls were dropped.
+    pub dropped: Rc<Cell<u32>>,
+}
 
 /// A program, and where its threads run.
 pub struct Program {
@@ -52,6 +59,11 @@ impl Program {
     /// The last node that runs a thread, or manages.
     pub fn last_node(&self) -> u32 {
         self.nodes.iter().copied().fold(self.manager, u32::max)
+    }
+
+    /// Whether any of its calls may be dropped.
+    pub fn may_drop(&self) -> bool {
+        self.threads.iter().flatten().any(|made| made.may_drop)
     }
 
     /// Its size.
@@ -94,7 +106,23 @@ impl Program {
         locks: &[LockService<Sim>],
         recorder: &impl Record<Event>,
     ) -> Seen {
-        let seen = Rc::new(RefCell::new(vec![Vec::new(); self.threads.len()]));
+        if self.threads.iter().flatten().any(|made| matches!(made.step, Step::Read(..) | Step::Write(..))) {
+            self.start_all(members, services, locks, &Unplaced(recorder.clone()))
+        } else {
+            self.start_all(members, services, locks, recorder)
+        }
+    }
+
+    fn start_all<R: Reading>(
+        &self,
+        members: &[Member],
+        services: &[Dsm<Sim, R>],
+        locks: &[LockService<Sim>],
+        recorder: &impl Record<Event>,
+    ) -> Seen {
+        let by_thread = Rc::new(RefCell::new(vec![Vec::new(); self.threads.len()]));
+        let seen = Seen { by_thread, dropped: Rc::default() };
+        let quits = self.quits(members);
         for (index, (thread, node)) in (0..).zip(self.threads.iter().zip(&self.nodes)) {
             let (member, dsm) = (&members[*node as usize], &services[*node as usize]);
             let client = Client {
@@ -104,83 +132,205 @@ impl Program {
                 meets: true,
                 seen: BTreeMap::new(),
             };
-            let id = ClientId { node: *node, index };
-            let steps = (thread.clone(), self.words, locks.get(*node as usize).map(LockService::client));
-            let steps = run(member.rt.clone(), client, id, steps, Rc::clone(&seen), recorder.clone());
-            member.rt.spawn(steps);
+            let running = Running {
+                rt: member.rt.clone(),
+                client,
+                id: ClientId { node: *node, index },
+                words: self.words,
+                locks: locks.get(*node as usize).map(LockService::client),
+                grant: None,
+                quits: quits.get(node).cloned(),
+                seen: seen.clone(),
+                recorder: recorder.clone(),
+            };
+            member.rt.spawn(running.run(thread.clone()));
         }
         seen
     }
+
+    /// By node: what makes its users drop calls. The last node says so, which has nothing else to do.
+    fn quits(&self, members: &[Member]) -> BTreeMap<u32, Rc<Quits>> {
+        let droppers = self.threads.iter().zip(&self.nodes);
+        let droppers = droppers.filter(|(thread, _)| thread.iter().any(|made| made.may_drop));
+        let nodes: BTreeSet<u32> = droppers.map(|(_, node)| *node).collect();
+        let by = members.last().expect("there are nodes");
+        let told = |node: u32| {
+            let Member { rt, mesh } = &members[node as usize];
+            (node, Quits::told(rt, mesh, &by.mesh))
+        };
+        nodes.into_iter().map(told).collect()
+    }
 }
 
-/// Runs a thread's steps. What its loads and additions see goes to `seen`.
-async fn run<R: Reading>(
+/// A thread that runs, and what it needs.
+struct Running<R: Reading, E> {
     rt: Rt<Sim>,
-    mut client: Client<Sim, R>,
+    client: Client<Sim, R>,
     id: ClientId,
-    (thread, words, locks): (Thread, Words, Option<LockClient<Sim>>),
+    words: Words,
+    locks: Option<LockClient<Sim>>,
+    grant: Option<Grant<Sim>>,
+    /// What makes its user drop calls.
+    quits: Option<Rc<Quits>>,
     seen: Seen,
-    recorder: impl Record<Event>,
-) {
-    let mut rounds = 0;
-    let mut grant = None;
-    // Claims take a number for each word.
-    for (number, step) in (0..).step_by(WORDS).zip(thread) {
-        let first = RequestId { client: id, number };
-        let request = match step {
-            Step::Access(word, op) => {
-                Some(Request::Access { word: words.place(word, WORDS_A_PAGE), op, claims: 0 })
+    recorder: E,
+}
+
+impl<R: Reading, E: Record<Event>> Running<R, E> {
+    /// Runs its steps. What its loads and additions see goes to `seen`.
+    async fn run(mut self, thread: Thread) {
+        let mut rounds = 0;
+        // Claims take a number for each word.
+        for (number, made) in (0..).step_by(WORDS).zip(thread) {
+            let first = RequestId { client: self.id, number };
+            if !self.make(made, first, rounds).await {
+                self.others().await;
+                self.make(Made { may_drop: false, ..made }, first, rounds).await;
+            }
+            rounds += u32::from(made.step == Step::Barrier);
+            // Whatever may happen between two accesses can happen here.
+            self.others().await;
+        }
+    }
+
+    /// A task that yields runs again before the messages that the next step takes in, so it yields once more.
+    async fn others(&self) {
+        self.rt.yield_now().await;
+        self.rt.yield_now().await;
+    }
+
+    fn place(&self, word: usize) -> u32 {
+        self.words.place(word, WORDS_A_PAGE)
+    }
+
+    fn sees(&self, saw: impl IntoIterator<Item = u64>) {
+        self.seen.by_thread.borrow_mut()[self.id.index as usize].extend(saw);
+    }
+
+    /// A call was dropped by its user.
+    fn drops(&self, request: RequestId) {
+        self.seen.dropped.update(|dropped| dropped + 1);
+        self.happens(request, What::Failed(Why::Dropped));
+    }
+
+    fn happens(&self, request: RequestId, what: What) {
+        self.recorder.record(Event { at_ns: self.rt.now().0, request, what });
+    }
+
+    /// Makes a step. False if it has to be made again.
+    async fn make(&mut self, Made { step, may_drop }: Made, first: RequestId, round: u32) -> bool {
+        let quits = self.quits.clone().filter(|_| may_drop);
+        match step {
+            Step::Access(word, op) => self.access(first, word, op, quits).await,
+            Step::Bump(word) => {
+                let last =
+                    self.seen.by_thread.borrow()[self.id.index as usize].last().map_or(1, |last| last + 1);
+                self.access(first, word, Op::Store(last), quits).await;
             }
             Step::Barrier => {
-                rounds += 1;
-                Some(Request::Barrier(rounds - 1))
+                let Running { rt, client, recorder, .. } = self;
+                let call = client.make(rt, first, Request::Barrier(round), recorder);
+                if Quits::call(quits.as_deref(), call).await.is_none() {
+                    self.drops(first);
+                    return false;
+                }
             }
-            Step::Prefetch(word) => {
-                let word = words.place(word, WORDS_A_PAGE) as usize;
+            Step::Prefetch(word, soon) => {
+                let Running { client, .. } = self;
+                let word = self.words.place(word, WORDS_A_PAGE) as usize;
                 // It may be freed meanwhile.
-                drop(client.thread.prefetch(client.words, word..word + 1));
-                None
+                drop(match soon {
+                    Soon::Read => client.thread.prefetch(client.words, word..word + 1),
+                    Soon::Change => client.thread.prefetch_mut(client.words, word..word + 1),
+                });
             }
-            Step::Bump(word) => {
-                let last = seen.borrow()[id.index as usize].last().map_or(1, |last| last + 1);
-                let word = words.place(word, WORDS_A_PAGE);
-                Some(Request::Access { word, op: Op::Store(last), claims: 0 })
-            }
+            Step::Read(from, to) => self.copy(first, (from, to), None, quits).await,
+            Step::Write(from, to, value) => self.copy(first, (from, to), Some(value), quits).await,
             Step::Lock => {
-                let locks = locks.as_ref().expect("the world has locks");
-                grant = locks.lock("the lock", Mode::Exclusive).await.ok();
-                None
+                let locks = self.locks.as_ref().expect("the world has locks");
+                self.grant = locks.lock("the lock", Mode::Exclusive).await.ok();
             }
             Step::Unlock => {
-                if let Some(grant) = grant.take() {
+                if let Some(grant) = self.grant.take() {
                     grant.unlock().await;
                 }
-                None
             }
             Step::Free => {
-                client.thread.free(client.words).await.expect("nobody else frees it");
-                None
+                let freeing = self.client.thread.free(self.client.words);
+                let freed = Quits::call(quits.as_deref(), freeing).await;
+                // The memory may end where a node dies.
+                assert!(!matches!(freed, Some(Err(DsmError::Freed(_)))), "nobody else frees it");
+                self.seen.dropped.update(|dropped| dropped + u32::from(freed.is_none()));
             }
-            Step::Claim(claimed, how) => {
-                let step = Claimed { words: claimed, places: words, how, first };
-                let saw = claims::claim(&rt, &mut client, step, WORDS_A_PAGE, &recorder).await;
-                seen.borrow_mut()[id.index as usize].extend(saw);
-                None
+            Step::Claim(words, how) => {
+                let step = Claimed { words, places: self.words, how, first, quits };
+                let Running { rt, client, recorder, .. } = self;
+                match claims::claim(rt, client, step, WORDS_A_PAGE, recorder).await {
+                    Some(saw) => self.sees(saw),
+                    None => self.seen.dropped.update(|dropped| dropped + 1),
+                }
+            }
+        }
+        true
+    }
+
+    async fn access(&mut self, id: RequestId, word: usize, op: Op, quits: Option<Rc<Quits>>) {
+        let request = Request::Access { word: self.place(word), op, claims: 0 };
+        let Running { rt, client, recorder, .. } = self;
+        match Quits::call(quits.as_deref(), client.make(rt, id, request, recorder)).await {
+            Some(Ok(found)) => self.sees(found.and_then(|found| sees(op, found))),
+            // What fails is recorded.
+            Some(Err(_)) => {}
+            None => self.drops(id),
+        }
+    }
+
+    /// Copies all words between two out, or in.
+    async fn copy(
+        &mut self,
+        id: RequestId,
+        (from, to): (usize, usize),
+        value: Option<u64>,
+        quits: Option<Rc<Quits>>,
+    ) {
+        let (begin, end) = (self.place(from), self.place(to));
+        self.happens(id, What::Copies(begin, end));
+        let (thread, words) = (&mut self.client.thread, self.client.words);
+        let mut copied = vec![value.unwrap_or_default(); (end - begin) as usize + 1];
+        let copying = async {
+            match value {
+                Some(_) => thread.write(words, begin as usize, &copied).await,
+                None => thread.read(words, begin as usize, &mut copied).await,
             }
         };
-        if let Some(request) = request {
-            // What fails is recorded.
-            let _ = client.perform(&rt, first, request, &recorder).await;
+        let done = Quits::call(quits.as_deref(), copying).await;
+        match &done {
+            Some(Ok(())) => self.happens(id, What::Copied),
+            Some(Err(why)) => self.happens(id, What::Failed(why.into())),
+            None => self.drops(id),
         }
-        if let Some(Request::Access { word, op, .. }) = request
-            && !matches!(op, Op::Store(_))
-        {
-            let saw = client.seen.get(&word).copied();
-            seen.borrow_mut()[id.index as usize].extend(saw);
+        if let (Some(Ok(())), None) = (done, value) {
+            self.sees((from..=to).map(|word| copied[(self.place(word) - begin) as usize]));
         }
-        // Whatever may happen between two accesses can happen here: a task that yields runs again before the messages that the
-        // next step takes in, so it yields once more.
-        rt.yield_now().await;
-        rt.yield_now().await;
+    }
+}
+
+/// Records accesses without their places: of the accesses of one call that copies several minipages only the last one's is known. Such a
+/// program is judged by its outcome.
+#[derive(Clone)]
+struct Unplaced<E>(E);
+
+impl<E: Record<Event>> Record<Event> for Unplaced<E> {
+    fn record(&self, event: Event) {
+        let what = match event.what {
+            What::Accesses { word, .. } => What::Copies(word, word),
+            What::Accessed { .. } => What::Copied,
+            other => other,
+        };
+        self.0.record(Event { what, ..event });
+    }
+
+    fn written(&self) -> impl Future<Output = ()> {
+        self.0.written()
     }
 }

@@ -1,0 +1,130 @@
+//! Shared memory whose users drop calls where they wait, as time-outs and `select` do it: nobody else waits for that, and nobody is counted
+//! twice.
+
+use crate::common::{Cluster, ms};
+use std::cell::Cell;
+use std::future::poll_fn;
+use std::pin::{Pin, pin};
+use std::rc::Rc;
+use std::task::Poll;
+use weft_protocols::dsm::{BarrierId, Dsm, DsmError, Grain, Placement, Shared};
+use weft_sim::Sim;
+use weft_verbs::{Nanos, Wait};
+
+const BARRIER: BarrierId = BarrierId(0);
+
+/// Two nodes that share memory.
+fn two() -> (Cluster, [Dsm<Sim>; 2]) {
+    let cluster = Cluster::new(2, 1, Wait::Poll);
+    let start = |node: usize| {
+        let member = &cluster.members[node];
+        Dsm::start(&member.rt, &member.mesh).expect("the channel is free")
+    };
+    let both = [0, 1].map(start);
+    (cluster, both)
+}
+
+fn words(dsm: &Dsm<Sim>) -> Shared<[u64]> {
+    dsm.named(1, 8, Grain::Bytes(64), Placement::RoundRobin).expect("it fits")
+}
+
+/// Polls a call once; it waits.
+async fn begin<T>(mut call: Pin<&mut impl Future<Output = T>>) {
+    let waits = poll_fn(|cx| Poll::Ready(call.as_mut().poll(cx).is_pending())).await;
+    assert!(waits, "the call does not wait");
+}
+
+#[test]
+fn what_is_being_freed_is_though_nobody_waits_for_it_any_more() {
+    let (cluster, [dsm, other]) = two();
+    let mut thread = other.thread();
+    let stores = async move { thread.store(words(thread.dsm()), 0, 7).await.expect("nobody frees it yet") };
+    drop(cluster.members[1].rt.spawn(stores));
+    let (here, freed_again) = (dsm.clone(), Rc::new(Cell::new(false)));
+    let again = Rc::clone(&freed_again);
+    let rt = cluster.members[0].rt.clone();
+    drop(rt.clone().spawn(async move {
+        rt.sleep(ms(2)).await;
+        let (mut thread, words) = (here.thread(), words(&here));
+        begin(pin!(thread.free(words))).await;
+        // It is freed already, for this node's threads from the call on.
+        let freed = Err(DsmError::Freed(words.object()));
+        again.set(thread.free(words).await == freed && thread.load(words, 0).await.map(drop) == freed);
+    }));
+    cluster.run(ms(1));
+    assert_eq!(other.copy(words(&other), 0), Some(7));
+    cluster.run(ms(9));
+    assert!(freed_again.get());
+    for dsm in [&dsm, &other] {
+        let audit = dsm.audit();
+        assert_eq!((audit.freed.len(), audit.held.len(), audit.book.len()), (1, 0, 0));
+        assert_eq!(dsm.copy(words(dsm), 0), None, "its memory is kept");
+        assert!(dsm.unfinished().iter().all(|(_, count)| *count == 0), "{:?}", dsm.unfinished());
+    }
+}
+
+#[test]
+fn a_thread_that_drops_its_wait_at_a_barrier_and_calls_again_is_counted_once() {
+    let (cluster, [dsm, other]) = two();
+    let (left, rt) = (Rc::new(Cell::new(0)), cluster.members[0].rt.clone());
+    let leaves = Rc::clone(&left);
+    drop(rt.clone().spawn(async move {
+        let mut thread = dsm.thread();
+        for _ in 0..3 {
+            begin(pin!(thread.barrier(BARRIER, 2))).await;
+        }
+        thread.barrier(BARRIER, 2).await.expect("the other one comes");
+        leaves.set(leaves.get() + 1);
+        // The next round, which has ended when it is called again.
+        begin(pin!(thread.barrier(BARRIER, 2))).await;
+        rt.sleep(ms(5)).await;
+        thread.barrier(BARRIER, 2).await.expect("the other one has come");
+        leaves.set(leaves.get() + 1);
+    }));
+    let rt = cluster.members[1].rt.clone();
+    let enters = async move {
+        rt.sleep(ms(6)).await;
+        let mut thread = other.thread();
+        for _ in 0..2 {
+            thread.barrier(BARRIER, 2).await.expect("nobody dies");
+        }
+    };
+    drop(cluster.members[1].rt.spawn(enters));
+    cluster.run(ms(5));
+    assert_eq!(left.get(), 0, "the other thread has not come");
+    cluster.run(ms(20));
+    assert_eq!(left.get(), 2);
+}
+
+/// Its wait for another thread's claim was the last thing that kept the memory; then no message comes that would be looked at.
+#[test]
+fn a_claim_that_is_dropped_while_it_waits_for_another_one_holds_up_nobody_who_frees() {
+    let (cluster, [dsm, other]) = two();
+    let rt = cluster.members[0].rt.clone();
+    let claims = {
+        let rt = rt.clone();
+        async move {
+            let (mut first, mut second, words) = (dsm.thread(), dsm.thread(), words(&dsm));
+            let claim = first.claim_mut(words, 0..1, Nanos::MAX).await.expect("nobody frees it yet");
+            {
+                let mut waits = pin!(second.claim_mut(words, 0..1, Nanos::MAX));
+                begin(waits.as_mut()).await;
+                rt.sleep(ms(2)).await;
+                drop(claim);
+                rt.sleep(ms(1)).await;
+            }
+        }
+    };
+    drop(rt.spawn(claims));
+    let freed = Rc::new(Cell::new(false));
+    let frees = Rc::clone(&freed);
+    let rt = cluster.members[1].rt.clone();
+    drop(rt.clone().spawn(async move {
+        rt.sleep(ms(1)).await;
+        let mut thread = other.thread();
+        thread.free(words(&other)).await.expect("nobody else frees it");
+        frees.set(true);
+    }));
+    cluster.run(ms(10));
+    assert!(freed.get());
+}
