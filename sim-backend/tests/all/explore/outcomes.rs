@@ -28,7 +28,6 @@ fn of(acts: Vec<Vec<Act>>, style: Wait) -> World {
         sanitize: true,
         in_order: false,
         drift: None,
-        mortal: None,
         forgets: false,
     })
 }
@@ -316,7 +315,6 @@ fn sleeps_for_ever(forgets: bool) -> bool {
         sanitize: true,
         in_order: false,
         drift: None,
-        mortal: None,
         forgets,
     });
     (0..200).any(|seed| {

@@ -44,8 +44,9 @@ impl Groups {
 
     /// Breaks a group, and tells this member and all that wait. Gives whom to answer.
     fn tell(&mut self, (group, round): (u64, u64), members: u32, come: Round) -> Vec<(Rank, u64)> {
-        let waiting = self.rounds.extract_if((group, 0)..=(group, u64::MAX), |_, _| true);
-        let all: Vec<(u32, (Rank, u64, u64))> = waiting.flat_map(|(_, round)| round).chain(come).collect();
+        let waiting: Vec<_> = self.rounds.range((group, 0)..=(group, u64::MAX)).map(|(of, _)| *of).collect();
+        let waiting = waiting.iter().filter_map(|of| self.rounds.remove(of)).flatten();
+        let all: Vec<(u32, (Rank, u64, u64))> = waiting.chain(come).collect();
         let broken = self.broken.entry(group).or_insert_with(|| Broken { round, told: BTreeSet::new() });
         broken.told.extend(all.iter().map(|(member, _)| member));
         if broken.told.len() >= members as usize {
