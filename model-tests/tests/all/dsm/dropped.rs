@@ -22,7 +22,7 @@ fn a_dropped_access_or_claim_is_not_executed_and_holds_up_nobody() {
     }
 }
 
-/// `weft check` found that the thread was counted twice, and that others left without who had not come.
+/// It was counted twice, and the others left without who had not come: `protocols/tests/all/dsm_dropped.rs` fails with that.
 #[test]
 fn who_drops_its_wait_at_a_barrier_and_calls_again_is_counted_once() {
     holds("dsm-dropped-barrier", &["a call was dropped"]);
