@@ -4,7 +4,7 @@ mod published;
 mod shipped;
 
 use super::history::{Event, What};
-use super::oracles::FileOracles;
+use super::oracles::{FileOracles, Survival};
 use crate::explore::{Entry, Expected, Key};
 use crate::harness::Explored;
 use crate::oracle::{self, Oracles};
@@ -59,6 +59,11 @@ worlds! {
     "pario-guest-dies" Way::Guests, "cd", "files: a guest dies while it makes another file, and the server keeps nothing of it";
     "pario-guest-restart" Way::DurableGuests, "mo", "files: a guest makes a file on a disk and looks at it, while its server crashes and comes back";
     "pario-guest-open" Way::DurableGuests, "hurx", "files: a guest reads a file that it has open and whose name it removed, while its server crashes and comes back";
+    "pario-spread" Way::Spread, "w,r", "files: a client writes what another one reads at the same time, over two servers";
+    "pario-spread-cut" Way::Spread, "tr,a", "files: a file is cut on two servers while another client appends to it";
+    "pario-spread-removed" Way::Spread, "rx,ur", "files: a file is read whose name is removed: it ends on both servers once nobody has it open";
+    "pario-spread-names" Way::DurableSpread, "mu", "files: a file on the disks of two servers is made, written and removed, while either crashes and comes back";
+    "pario-spread-append" Way::DurableSpread, "aa", "files: a client appends to a file on the disks of two servers, while either crashes and comes back";
     "pario-group" Way::Eager, "g,g", "files: two members of a group make a file and open it";
     "pario-group-barrier" Way::Durable, "bb,bb", "files: two members come to two barriers, while the server crashes and comes back";
     "pario-group-files" Way::Durable, "g,g", "files: two members of a group make a file on a disk and open it, while the server crashes and comes back";
@@ -76,6 +81,12 @@ pub struct InOrder {
 impl InOrder {
     fn new() -> InOrder {
         InOrder { oracles: FileOracles::new(2, 0), events: 0 }
+    }
+
+    /// The same of so many servers, whose disks keep what they answered.
+    fn of(servers: u32) -> InOrder {
+        let oracles = FileOracles::new(2, 0).surviving(servers, Survival::Answered);
+        InOrder { oracles, events: 0 }
     }
 }
 

@@ -1,4 +1,4 @@
-//! The shipped service: node 0 is the server, in memory, and each other node is a client.
+//! The shipped service: node 0 is the server, or the first two are, and each other node is a client.
 
 use super::super::client::{Client, Teller};
 use super::super::content;
@@ -49,6 +49,10 @@ pub(super) enum Way {
     List,
     /// In messages, to servers with a disk, which crash and come back.
     Durable,
+    /// In messages, over two servers.
+    Spread,
+    /// In messages, over two servers with a disk each, which crash and come back.
+    DurableSpread,
     /// In messages, from guests.
     Guests,
     /// In messages, from guests, to a server with a disk, which crashes and comes back.
@@ -60,7 +64,17 @@ const ROWS: Tile = Tile { first: 0, cells: 1, rows: 4, stride: 2, list: false };
 
 impl Way {
     fn has_disk(self) -> bool {
-        matches!(self, Way::Durable | Way::DurableGuests)
+        matches!(self, Way::Durable | Way::DurableGuests | Way::DurableSpread)
+    }
+
+    /// How many servers there are, the first nodes.
+    const fn servers(self) -> u32 {
+        if matches!(self, Way::Spread | Way::DurableSpread) { 2 } else { 1 }
+    }
+
+    /// The node of a client.
+    const fn node_of(self, client: usize) -> u32 {
+        client as u32 + self.servers()
     }
 
     fn has_guests(self) -> bool {
@@ -201,14 +215,15 @@ impl Calls {
 
     fn work(&self) -> PfWork {
         let cell = content::SHORTEST;
-        let in_messages = self.way == Way::Eager || self.way.has_disk() || self.way.has_guests();
+        let by_rdma = [Way::Staged, Way::Offered, Way::List].contains(&self.way);
         PfWork {
             strip: cell,
             cell,
             cells: CELLS,
             storage: if self.way.has_disk() { Keep::Disk } else { Keep::Memory },
             sync: if self.way.has_disk() { Durable::Each } else { Durable::Asked },
-            eager: if in_messages { cell * CELLS } else { 0 },
+            servers: self.way.servers(),
+            eager: if by_rdma { 0 } else { cell * CELLS },
             unit: if self.way == Way::List { cell * ROWS.rows } else { cell },
             stages: 1,
             movers: if self.way == Way::Offered { Mover::Client } else { Mover::Server },
@@ -294,7 +309,9 @@ impl Model for Calls {
     /// Restarts and disks that fail, where servers have disks.
     fn usual_faults(&self) -> FaultSet {
         match self.way {
-            Way::Durable | Way::DurableGuests => FaultSet::OF_DISKS.with(Outcome::Restart),
+            Way::Durable | Way::DurableGuests | Way::DurableSpread => {
+                FaultSet::OF_DISKS.with(Outcome::Restart)
+            }
             _ => FaultSet::ALL
                 .without(Outcome::Crash)
                 .without(Outcome::Restart)
@@ -312,11 +329,11 @@ impl Model for Calls {
     }
 
     fn shape(&self) -> Shape {
-        Shape { nodes: self.calls.len() as u32 + 1, wait: Wait::Poll, home: None, one_by_one: true }
+        Shape { nodes: self.way.node_of(self.calls.len()), wait: Wait::Poll, home: None, one_by_one: true }
     }
 
     fn oracles(&self) -> InOrder {
-        InOrder::new()
+        InOrder::of(self.way.servers())
     }
 
     fn warms_up(&self) -> bool {
@@ -340,7 +357,8 @@ impl Model for Calls {
         let state = State { services, files };
         if self.has_file_at_first() {
             for (client, opened) in state.files.iter().enumerate() {
-                let (node, member) = (client as u32 + 1, &members[client + 1]);
+                let node = self.way.node_of(client);
+                let member = &members[node as usize];
                 let client = Files::client(&state.services[node as usize], ClientId { node, index: 0 });
                 let (rt, opened, recorder) = (member.rt.clone(), Rc::clone(opened), recorder.clone());
                 member.rt.spawn(warm_up(rt, client, (node, self.way), opened, recorder));
@@ -384,24 +402,26 @@ impl Model for Calls {
 
 impl Calls {
     /// A client's part of the group of those that call something together, and how many they are.
-    fn group(&self, client: u32, files: &Pario<Sim>) -> Option<(Group<Sim>, u32)> {
+    fn group(&self, client: usize, files: &Pario<Sim>) -> Option<(Group<Sim>, u32)> {
         let is_member = |client: &usize| self.calls[*client].iter().any(|(call, _)| call.is_of_group());
         let members: Vec<usize> = (0..self.calls.len()).filter(is_member).collect();
-        let member = members.iter().position(|member| *member == client as usize)?;
+        let member = members.iter().position(|member| *member == client)?;
         let all = members.len() as u32;
         Some((files.group(GROUP, member as u32, all).expect("a member is one of all"), all))
     }
 
     fn spawn(&self, state: &State, members: &[Member], recorder: &Recorder<InOrder>) {
-        for (client, calls) in self.calls.iter().enumerate() {
-            let (node, rt) = (client as u32 + 1, members[client + 1].rt.clone());
-            let opened = Rc::clone(&state.files[client]);
+        for (number, calls) in self.calls.iter().enumerate() {
+            let node = self.way.node_of(number);
+            let rt = members[node as usize].rt.clone();
+            let opened = Rc::clone(&state.files[number]);
             let client = Files::client(&state.services[node as usize], ClientId { node, index: 0 });
             let (calls, recorder) = (calls.clone(), recorder.clone());
-            let next = &members[node as usize % self.calls.len() + 1];
+            let next = self.way.node_of((number + 1) % self.calls.len());
+            let next = &members[next as usize];
             let quits = calls.iter().any(|(_, quits)| *quits);
             let quits = quits.then(|| Quits::told(&rt, &members[node as usize].mesh, &next.mesh));
-            let group = self.group(node - 1, &client.files);
+            let group = self.group(number, &client.files);
             let user = User { rt: rt.clone(), node, way: self.way, quits, group, recorder };
             drop(rt.spawn(user.calls(client, opened, calls)));
         }
@@ -418,7 +438,7 @@ async fn warm_up(
     let id = RequestId { client: ClientId { node, index: 0 }, number: 0 };
     let teller = Teller { rt: &rt, id, record: &recorder };
     // The first writes, so that there is something to read.
-    drop(teller.perform(&mut client, way.transfer(node == 1)).await);
+    drop(teller.perform(&mut client, way.transfer(node == way.node_of(0))).await);
     *opened.borrow_mut() = client.open.take();
 }
 
