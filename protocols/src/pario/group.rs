@@ -3,9 +3,9 @@
 //! Members agree at the files' home: each says that it has come to a round, and is answered when all have. Transfers are each member's own,
 //! by lists, and wait for nobody.
 //!
-//! A round is in memory there. Where the home begins anew in the middle of one, the group is broken: that call and all later ones end as
-//! [`Unknown`](FsError::Unknown), at every member, and the members make another group, of another number. For a member that
-//! has died the others wait until they drop their calls: who starts the members knows of it.
+//! A round is in memory there, and a group lasts as long as its home's life. Once the home begins anew the group is broken: the call that is under
+//! way and all later ones end as [`Unknown`](FsError::Unknown), at every member, and the members make another group, of another number. For a
+//! member that has died the others wait until they drop their calls: who starts the members knows of it.
 
 use super::messages::{Answer, BROKEN, Request};
 use super::{Buffer, Distribution, File, FsError, Pario, View};
@@ -21,7 +21,9 @@ pub struct Group<V: Verbs> {
     member: u32,
     members: u32,
     round: Cell<u64>,
-    /// The home began anew in the middle of a round.
+    /// How often the home had begun anew when the member joined, for all that it knew.
+    life: u32,
+    /// The home began anew.
     broken: Rc<Cell<bool>>,
 }
 
@@ -37,7 +39,8 @@ impl<V: Verbs> Pario<V> {
             let (field, value, must) = ("member", u64::from(member), "below the number of members");
             return Err(FsError::Config { field, value, must });
         }
-        Ok(Group { files: self.clone(), id, member, members, round: Cell::new(0), broken: Rc::default() })
+        let (life, round) = (self.home_life(), Cell::new(0));
+        Ok(Group { files: self.clone(), id, member, members, round, life, broken: Rc::default() })
     }
 }
 
@@ -148,18 +151,19 @@ impl<V: Verbs> Group<V> {
         if self.broken.get() {
             return Err(FsError::Unknown);
         }
-        let Group { files, id: group, member, members, round, broken } = self;
+        let Group { files, id: group, member, members, round, life, broken } = self;
         let request = {
             let (group, round, member, members) = (*group, round.get(), *member, *members);
             move |word| Request::Gather { group, round, member, members, word }
         };
         round.set(round.get() + 1);
-        let (files, broken) = (files.clone(), Rc::clone(broken));
+        let (files, life, broken) = (files.clone(), *life, Rc::clone(broken));
         let rt = files.0.rt.clone();
         let agreed = rt.spawn(async move {
-            let mut answer = files.ask_home(request(word)).await;
+            // Others may have ended in another life, and come no more.
+            let mut answer = files.ask_home_in(life, request(word)).await;
             if answer == Err(FsError::Unknown) {
-                // Others may wait for this member, or come yet, in the home's next life.
+                // Others may wait for this member, or come yet, in the home's present life.
                 broken.set(true);
                 answer = files.ask_home_until(request(BROKEN)).await;
             }

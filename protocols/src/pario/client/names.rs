@@ -264,9 +264,15 @@ impl<V: Verbs> Pario<V> {
         self.until_answered(HOME, request).await
     }
 
-    /// Asks the directory's server, once.
-    pub(in super::super) async fn ask_home(&self, request: Request) -> Answered {
-        self.call(HOME, request, Held::NOTHING).await
+    /// The directory's server's life, by how often it has begun anew for all that this node knows.
+    pub(in super::super) fn home_life(&self) -> u32 {
+        self.0.wire.life_of(HOME)
+    }
+
+    /// Asks the directory's server, once, for what only this life of it can answer.
+    pub(in super::super) async fn ask_home_in(&self, life: u32, request: Request) -> Answered {
+        let told = self.0.ask(HOME, request, Held::NOTHING).await?;
+        if self.home_life() == life { calls::answer(told).await } else { Err(FsError::Unknown) }
     }
 
     async fn pause(&self) {

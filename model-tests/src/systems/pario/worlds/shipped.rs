@@ -283,9 +283,11 @@ impl Model for Calls {
         self.has_group().then_some(NodeId(0))
     }
 
-    /// A server that began anew waits a lease for its guests: they must be heard of before.
+    /// A server that began anew waits a lease for its guests: they must be heard of before. Members of a group wait for each other, and who
+    /// looks whether its server lives must not do so for ever before another one has looked.
     fn drift(&self) -> Option<Nanos> {
-        (self.way == Way::DurableGuests).then_some(DRIFT)
+        let waits = self.way == Way::DurableGuests || (self.way.has_disk() && self.has_group());
+        waits.then_some(DRIFT)
     }
 
     /// Without one client, or without one call.
@@ -379,7 +381,8 @@ impl Model for Calls {
         // Clients of transfers keep their file open.
         let mut left: Vec<_> = Files::leftovers(service).into_iter().chain(member.leftovers()).collect();
         // A client that was struck is not heard of again.
-        left.retain(|(what, _)| !self.way.has_disk() || *what != "open files");
+        let all_live = !self.way.has_disk() || self.mortal().is_some();
+        left.retain(|(what, _)| all_live || *what != "open files");
         at_rest(node, conduct, left)
     }
 
