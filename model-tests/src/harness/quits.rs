@@ -41,11 +41,15 @@ impl Quits {
         quits
     }
 
+    async fn wait(&self) {
+        self.told.until(|| self.are_told.get()).await;
+    }
+
     /// Makes a call of a user that may quit, or of one that does not. `None` if it quits first: then the call is dropped, at the earliest
     /// where it first waits.
     pub async fn call<T>(quits: Option<&Quits>, call: impl Future<Output = T>) -> Option<T> {
-        let Some(Quits { are_told, told }) = quits else { return Some(call.await) };
-        let (mut call, mut told) = (pin!(call), pin!(told.until(|| are_told.get())));
+        let Some(quits) = quits else { return Some(call.await) };
+        let (mut call, mut told) = (pin!(call), pin!(quits.wait()));
         poll_fn(|cx| match call.as_mut().poll(cx) {
             Poll::Ready(done) => Poll::Ready(Some(done)),
             Poll::Pending => told.as_mut().poll(cx).map(|()| None),
@@ -60,7 +64,7 @@ impl Quits {
         match poll_fn(|cx| Poll::Ready(call.as_mut().poll(cx))).await {
             Poll::Ready(done) => Some(done),
             Poll::Pending => {
-                self.told.until(|| self.are_told.get()).await;
+                self.wait().await;
                 None
             }
         }

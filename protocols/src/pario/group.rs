@@ -75,7 +75,7 @@ impl<V: Verbs> Group<V> {
     ///
     /// As [`Group::open`], and as [`Pario::create`]. A file that was made stays.
     pub async fn create(&self, path: &str, layout: Option<Distribution>) -> Result<File, FsError> {
-        let made = if self.member == 0 { Some(self.files.create(path, layout).await) } else { None };
+        let made = if self.is_first() { Some(self.files.create(path, layout).await) } else { None };
         let failed = made.as_ref().is_some_and(Result::is_err);
         match (self.agree(failed.into()).await, made) {
             (Ok(0), Some(made)) => self.all_opened(made).await,
@@ -138,7 +138,7 @@ impl<V: Verbs> Group<V> {
     ///
     /// As [`Pario::truncate`], at the first member; at the others it [failed there](FsError::Member).
     pub async fn resize(&self, file: &File, size: u64) -> Result<(), FsError> {
-        let resized = if self.member == 0 { self.files.truncate(file, size).await } else { Ok(()) };
+        let resized = if self.is_first() { self.files.truncate(file, size).await } else { Ok(()) };
         match (self.agree(resized.is_err().into()).await?, resized) {
             (0, resized) => resized,
             (_, Err(why)) => Err(why),

@@ -191,16 +191,16 @@ struct Sender<'a, V: Verbs, P> {
 impl<V: Verbs, P: FnMut(u64)> Sender<'_, V, P> {
     async fn send(mut self, mut source: impl Source, len: u64) -> Result<(), CopyError> {
         let mut under_way: VecDeque<JoinHandle<Transfer<V>>> = VecDeque::new();
-        let most = part_of(len);
-        let (mut free, mut bytes) = (Vec::new(), vec![0; most as usize]);
+        let longest = part_of(len);
+        let (mut free, mut bytes) = (Vec::new(), vec![0; longest as usize]);
         let mut at = 0;
         while at < len {
-            let most = u64::from(most).min(len - at) as usize;
+            let most = u64::from(longest).min(len - at) as usize;
             let part = fill(&mut source, &mut bytes[..most]).await?;
             if under_way.len() == DEPTH {
                 free.push(self.end_first(&mut under_way).await?);
             }
-            let buffer = free.pop().map_or_else(|| self.sdp.buffer(part_of(len)), Ok)?;
+            let buffer = free.pop().map_or_else(|| self.sdp.buffer(longest), Ok)?;
             buffer.write(0, part)?;
             let (stream, part) = (Rc::clone(self.stream), part.len() as u32);
             under_way.push_back(self.rt.spawn(async move { stream.send(buffer, part).await }));

@@ -1,12 +1,10 @@
 //! Shared memory whose users drop calls where they wait, as time-outs and `select` do it: nobody else waits for that, and nobody is counted
 //! twice.
 
-use crate::common::{Cluster, ms};
+use crate::common::{Cluster, begins, ms};
 use std::cell::Cell;
-use std::future::poll_fn;
-use std::pin::{Pin, pin};
+use std::pin::pin;
 use std::rc::Rc;
-use std::task::Poll;
 use weft_protocols::dsm::{BarrierId, Dsm, DsmError, Grain, Placement, Shared};
 use weft_sim::Sim;
 use weft_verbs::{Nanos, Wait};
@@ -28,12 +26,6 @@ fn words(dsm: &Dsm<Sim>) -> Shared<[u64]> {
     dsm.named(1, 8, Grain::Bytes(64), Placement::RoundRobin).expect("it fits")
 }
 
-/// Polls a call once; it waits.
-async fn begin<T>(mut call: Pin<&mut impl Future<Output = T>>) {
-    let waits = poll_fn(|cx| Poll::Ready(call.as_mut().poll(cx).is_pending())).await;
-    assert!(waits, "the call does not wait");
-}
-
 #[test]
 fn what_is_being_freed_is_though_nobody_waits_for_it_any_more() {
     let (cluster, [dsm, other]) = two();
@@ -46,7 +38,7 @@ fn what_is_being_freed_is_though_nobody_waits_for_it_any_more() {
     drop(rt.clone().spawn(async move {
         rt.sleep(ms(2)).await;
         let (mut thread, words) = (here.thread(), words(&here));
-        begin(pin!(thread.free(words))).await;
+        begins(pin!(thread.free(words))).await;
         // It is freed already, for this node's threads from the call on.
         let freed = Err(DsmError::Freed(words.object()));
         again.set(thread.free(words).await == freed && thread.load(words, 0).await.map(drop) == freed);
@@ -71,12 +63,12 @@ fn a_thread_that_drops_its_wait_at_a_barrier_and_calls_again_is_counted_once() {
     drop(rt.clone().spawn(async move {
         let mut thread = dsm.thread();
         for _ in 0..3 {
-            begin(pin!(thread.barrier(BARRIER, 2))).await;
+            begins(pin!(thread.barrier(BARRIER, 2))).await;
         }
         thread.barrier(BARRIER, 2).await.expect("the other one comes");
         leaves.set(leaves.get() + 1);
         // The next round, which has ended when it is called again.
-        begin(pin!(thread.barrier(BARRIER, 2))).await;
+        begins(pin!(thread.barrier(BARRIER, 2))).await;
         rt.sleep(ms(5)).await;
         thread.barrier(BARRIER, 2).await.expect("the other one has come");
         leaves.set(leaves.get() + 1);
@@ -108,7 +100,7 @@ fn a_claim_that_is_dropped_while_it_waits_for_another_one_holds_up_nobody_who_fr
             let claim = first.claim_mut(words, 0..1, Nanos::MAX).await.expect("nobody frees it yet");
             {
                 let mut waits = pin!(second.claim_mut(words, 0..1, Nanos::MAX));
-                begin(waits.as_mut()).await;
+                begins(waits.as_mut()).await;
                 rt.sleep(ms(2)).await;
                 drop(claim);
                 rt.sleep(ms(1)).await;

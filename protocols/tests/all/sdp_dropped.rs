@@ -1,20 +1,11 @@
 //! What calls on streams leave that nobody waits for any more. `weft check sdp-dropped-*` and `sdp-left-*` found most of it.
 
-use crate::common::{Cluster, ms, rank};
+use crate::common::{Cluster, begins, ms, rank};
 use crate::sdp::{OPTIONS, PORT, Place, ZCOPY, accept, both, connect, filled, places, read_all};
 use std::cell::Cell;
-use std::future::{Future, poll_fn};
-use std::pin::Pin;
 use std::rc::Rc;
-use std::task::Poll;
 use weft_protocols::sdp::{SdpError, SdpOptions};
 use weft_verbs::{Nanos, Wait};
-
-/// Looks at a call once. It is not over.
-async fn begins<F: Future>(call: &mut Pin<Box<F>>) {
-    let first = poll_fn(|cx| Poll::Ready(call.as_mut().poll(cx))).await;
-    assert!(first.is_pending(), "it waits");
-}
 
 /// Sends a range without a copy, and then bytes through private buffers.
 async fn send_both(place: Place) {
@@ -36,7 +27,7 @@ fn what_came_for_a_call_that_was_left_and_dropped_keeps_its_place_in_the_stream(
     both(ZCOPY(), send_both, |place| async move {
         let stream = accept(&place).await;
         let mut left = Box::pin(stream.recv(place.sdp.buffer(300).expect("memory")));
-        begins(&mut left).await;
+        begins(left.as_mut()).await;
         // All of it comes meanwhile.
         place.rt.sleep(ms(10)).await;
         drop(left);
@@ -58,9 +49,9 @@ fn of_two_receives_the_second_one_has_what_came_for_the_first_which_was_dropped(
     both(ZCOPY(), twice, |place| async move {
         let stream = accept(&place).await;
         let mut first = Box::pin(stream.recv(place.sdp.buffer(300).expect("memory")));
-        begins(&mut first).await;
+        begins(first.as_mut()).await;
         let mut second = Box::pin(stream.recv(place.sdp.buffer(300).expect("memory")));
-        begins(&mut second).await;
+        begins(second.as_mut()).await;
         place.rt.sleep(ms(1)).await;
         drop(first);
         let (received, buffer) = second.await;
@@ -84,7 +75,7 @@ fn who_waits_to_read_has_what_came_for_a_call_once_that_is_dropped() {
     both(ZCOPY(), sends, |place| async move {
         let stream = Rc::new(accept(&place).await);
         let mut left = Box::pin(stream.recv(place.sdp.buffer(300).expect("memory")));
-        begins(&mut left).await;
+        begins(left.as_mut()).await;
         let reads = Rc::clone(&stream);
         let reader = place.rt.spawn(async move { reads.read(&mut [0; 9]).await });
         place.rt.sleep(ms(10)).await;

@@ -128,6 +128,19 @@ impl Drop for OnItsWay {
     }
 }
 
+/// What an end that takes a file has of a client, and its shelf.
+fn takes(client: impl FnOnce(Place) -> Task) -> (Result<Stored, CopyError>, Shelf) {
+    let (shelf, taken) = (Shelf::default(), Rc::new(RefCell::new(None)));
+    let (store, keep) = (shelf.clone(), Rc::clone(&taken));
+    both(&[], client, move |place| {
+        Box::pin(async move {
+            let stream = accept(&place).await;
+            *keep.borrow_mut() = Some(copy::take(&place.sdp, stream, &store, |_| ()).await);
+        })
+    });
+    (taken.take().expect("it has ended"), shelf)
+}
+
 struct Copied {
     sent: Result<(), CopyError>,
     taken: Result<Stored, CopyError>,
@@ -209,26 +222,15 @@ fn a_copy_that_is_interrupted_leaves_nothing_under_the_final_name() {
     assert!(matches!(broken.taken, Err(CopyError::Stream(SdpError::Reset))), "{:?}", broken.taken);
     assert!(broken.files.is_empty());
     // The file has become shorter than it was when the copy began.
-    let (shelf, taken) = (Shelf::default(), Rc::new(RefCell::new(None)));
-    let (store, keep) = (shelf.clone(), Rc::clone(&taken));
-    both(
-        &[],
-        |place| {
-            Box::pin(async move {
-                let source = Given { bytes: coded(400_000), at: 0, fails: usize::MAX };
-                let stream = connect(&place).await;
-                let end = copy::put(&place.rt, &place.sdp, stream, ("a", 500_000), source, |_| ()).await;
-                assert!(matches!(end, Err(CopyError::Source(_))), "{end:?}");
-            })
-        },
-        move |place| {
-            Box::pin(async move {
-                let stream = accept(&place).await;
-                *keep.borrow_mut() = Some(copy::take(&place.sdp, stream, &store, |_| ()).await);
-            })
-        },
-    );
-    assert!(matches!(taken.take(), Some(Err(CopyError::Stream(SdpError::Reset)))));
+    let (taken, shelf) = takes(|place| {
+        Box::pin(async move {
+            let source = Given { bytes: coded(400_000), at: 0, fails: usize::MAX };
+            let stream = connect(&place).await;
+            let end = copy::put(&place.rt, &place.sdp, stream, ("a", 500_000), source, |_| ()).await;
+            assert!(matches!(end, Err(CopyError::Source(_))), "{end:?}");
+        })
+    });
+    assert!(matches!(taken, Err(CopyError::Stream(SdpError::Reset))), "{taken:?}");
     assert!(shelf.files.borrow().is_empty());
     assert_eq!(*shelf.open.borrow(), 0);
 }
@@ -279,26 +281,15 @@ fn both_rails_dead_for_longer_than_is_waited_end_a_copy_and_leave_no_name() {
 /// The answer is reset on its way. `weft check sdp-copy-dropped` found that the taker said then that nothing was stored.
 #[test]
 fn a_file_that_is_stored_is_so_for_its_taker_though_nobody_waits_for_the_answer() {
-    let (shelf, taken) = (Shelf::default(), Rc::new(RefCell::new(None)));
-    let (store, keep) = (shelf.clone(), Rc::clone(&taken));
-    both(
-        &[],
-        |place| {
-            Box::pin(async move {
-                let stream = connect(&place).await;
-                stream.write_all(b"weft-cp1\x03\0\0\0\0\0\0\0\x01\0fabc").await.expect("written");
-                drop(stream);
-            })
-        },
-        move |place| {
-            Box::pin(async move {
-                let stream = accept(&place).await;
-                *keep.borrow_mut() = Some(copy::take(&place.sdp, stream, &store, |_| ()).await);
-            })
-        },
-    );
+    let (taken, shelf) = takes(|place| {
+        Box::pin(async move {
+            let stream = connect(&place).await;
+            stream.write_all(b"weft-cp1\x03\0\0\0\0\0\0\0\x01\0fabc").await.expect("written");
+            drop(stream);
+        })
+    });
     let stored = Stored { name: "f".to_string(), len: 3 };
-    assert!(matches!(taken.take(), Some(Ok(file)) if file == stored));
+    assert!(matches!(taken, Ok(file) if file == stored));
     assert_eq!(*shelf.files.borrow(), [("f".to_string(), b"abc".to_vec())].into());
 }
 
@@ -309,32 +300,20 @@ fn names_that_leave_the_folder_are_refused_by_both_ends() {
     }
     assert!(copy::check_name("a/b.c").is_ok());
     // A sender that does not look.
-    let taken = Rc::new(RefCell::new(None));
-    let (keep, shelf) = (Rc::clone(&taken), Shelf::default());
-    let store = shelf.clone();
-    both(
-        &[],
-        |place| {
-            Box::pin(async move {
-                let stream = connect(&place).await;
-                stream.write_all(b"weft-cp1\x01\0\0\0\0\0\0\0\x04\0../x!").await.expect("written");
-                let mut answer = [0; 3];
-                stream.read_exact(&mut answer).await.expect("an answer");
-                assert_eq!(answer[0], 1);
-                let mut text = vec![0; u16::from_le_bytes([answer[1], answer[2]]).into()];
-                stream.read_exact(&mut text).await.expect("a reason");
-                assert!(String::from_utf8_lossy(&text).contains("below the folder"), "{text:?}");
-                stream.close().await.expect("closed");
-            })
-        },
-        move |place| {
-            Box::pin(async move {
-                let stream = accept(&place).await;
-                *keep.borrow_mut() = Some(copy::take(&place.sdp, stream, &store, |_| ()).await);
-            })
-        },
-    );
-    assert!(matches!(taken.take(), Some(Err(CopyError::Name { .. }))));
+    let (taken, shelf) = takes(|place| {
+        Box::pin(async move {
+            let stream = connect(&place).await;
+            stream.write_all(b"weft-cp1\x01\0\0\0\0\0\0\0\x04\0../x!").await.expect("written");
+            let mut answer = [0; 3];
+            stream.read_exact(&mut answer).await.expect("an answer");
+            assert_eq!(answer[0], 1);
+            let mut text = vec![0; u16::from_le_bytes([answer[1], answer[2]]).into()];
+            stream.read_exact(&mut text).await.expect("a reason");
+            assert!(String::from_utf8_lossy(&text).contains("below the folder"), "{text:?}");
+            stream.close().await.expect("closed");
+        })
+    });
+    assert!(matches!(taken, Err(CopyError::Name { .. })), "{taken:?}");
     assert!(shelf.files.borrow().is_empty());
 }
 

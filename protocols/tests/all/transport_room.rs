@@ -1,11 +1,9 @@
 //! Little room: peers for which no more than one message is kept.
 
-use crate::common::{Cluster, Member, STYLES, ms, rank};
+use crate::common::{Cluster, Member, STYLES, begins, ms, rank};
 use std::cell::RefCell;
-use std::future::{Future, poll_fn};
 use std::pin::pin;
 use std::rc::Rc;
-use std::task::Poll;
 use weft_protocols::transport::Channel;
 
 const LOUD: Channel = Channel(3);
@@ -75,8 +73,7 @@ fn room_that_one_has_waited_for_and_does_not_use_is_the_next_one_s() {
         drop(cluster.members[0].rt.spawn(async move {
             mesh.send(rank(1), LOUD, &[1]).expect("there is room");
             let mut first = pin!(mesh.room(rank(1)));
-            let waits = poll_fn(|cx| Poll::Ready(first.as_mut().poll(cx).is_pending())).await;
-            assert!(waits, "there is none");
+            begins(first.as_mut()).await;
             mesh.all_received().await;
             let next = mesh.clone();
             drop(rt.spawn(async move {

@@ -361,10 +361,7 @@ impl System for Segments {
     }
 
     fn leftovers<V: Verbs>(service: &Service<V>) -> Vec<(&'static str, u64)> {
-        vec![
-            ("requests to homes not answered", service.ddss.unanswered()),
-            ("calls that wait for a turn", service.ddss.waiting()),
-        ]
+        leftovers(&service.ddss).to_vec()
     }
 
     fn worlds() -> Vec<Entry> {
@@ -389,6 +386,11 @@ impl System for Segments {
             }],
         }
     }
+}
+
+/// What a node has not done.
+fn leftovers<V: Verbs>(ddss: &Ddss<V>) -> [(&'static str, u64); 2] {
+    [("requests to homes not answered", ddss.unanswered()), ("calls that wait for a turn", ddss.waiting())]
 }
 
 /// The requests of a client's incarnation have numbers below this.

@@ -213,10 +213,7 @@ impl System for Sockets {
     }
 
     fn leftovers<V: Verbs>(service: &Service<V>) -> Vec<(&'static str, u64)> {
-        vec![
-            ("streams that did not end", service.sdp.streams()),
-            ("peers with which nothing is started", service.sdp.held_up()),
-        ]
+        leftovers(&service.sdp).to_vec()
     }
 
     fn worlds() -> Vec<Entry> {
@@ -275,4 +272,9 @@ fn protocol(counts: &Counts, mesh: &MeshCounts) -> Group {
         ("resent", "messages sent again", mesh.messages_repeated),
     ];
     Group::new("protocol", "Protocol", Layout::Column("what"), &counts)
+}
+
+/// What a node's sockets have not done.
+fn leftovers<V: Verbs>(sdp: &Sdp<V>) -> [(&'static str, u64); 2] {
+    [("streams that did not end", sdp.streams()), ("peers with which nothing is started", sdp.held_up())]
 }

@@ -1,6 +1,9 @@
 //! A simulated cluster with a mesh on every node.
 #![allow(dead_code, reason = "every test file uses its own part")]
 
+use std::future::poll_fn;
+use std::pin::Pin;
+use std::task::Poll;
 use weft_protocols::rt::{Rt, RtConfig};
 use weft_protocols::sdp::{Sdp, SdpOptions};
 use weft_protocols::transport::{Mesh, MeshConfig, Rank};
@@ -43,6 +46,12 @@ pub fn us(n: u64) -> Nanos {
 
 pub fn rank(index: usize) -> Rank {
     Rank::from_index(index as u32)
+}
+
+/// Polls a call once, which waits.
+pub async fn begins<T>(mut call: Pin<&mut impl Future<Output = T>>) {
+    let waits = poll_fn(|cx| Poll::Ready(call.as_mut().poll(cx).is_pending())).await;
+    assert!(waits, "the call does not wait");
 }
 
 /// The sockets of a node, and its runtime.

@@ -93,9 +93,9 @@ impl World {
     pub(super) fn out_of_order_faults(&self, out_of_order: &OutOfOrder) -> FaultSet {
         match &out_of_order.cargo {
             Cargo::Packet(packet) => self.packet_faults(*packet, false),
-            Cargo::Cm { to, message } if message.from == *to => self.node_faults(self.shape.node(to.hca)),
-            Cargo::Cm { to, .. } => {
+            Cargo::Cm { to, message } => {
                 let lost = SILENT.without_all(OF_NODES).with(Outcome::Drop);
+                let lost = if message.from == *to { FaultSet::NONE } else { lost };
                 let lost = lost.and(self.state.driver.untimed().policy.faults);
                 lost.with_all(self.node_faults(self.shape.node(to.hca)))
             }

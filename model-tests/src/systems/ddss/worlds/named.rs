@@ -7,8 +7,10 @@ use crate::explore::{AnyModel, Entry, Expected, Key, Size, SizeError, Violation}
 use crate::harness::{Explored, Harness, Member, Model, Recorder, Requests, Shape, at_rest};
 use crate::history::{ClientId, HistoryEvent, RequestId, Stage};
 use crate::oracle::linearizability::{Call, Linearizability, SequentialSpec};
-use crate::oracle::{self, CallEvent, Conduct, Oracles, Returns};
+use crate::oracle::{self, CallEvent, Oracles, Returns};
 use crate::record::Record;
+use crate::system::System;
+use crate::systems::ddss::{Segments, leftovers};
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::hash::{Hash, Hasher};
@@ -22,14 +24,11 @@ use weft_verbs::{Nanos, Wait};
 /// The name.
 const NAME: &str = "a";
 
+/// What letters ask for, for people.
 const LETTERS: &str = "p to put, f to put on the last node, g to get, n to get what is not what was seen, r to remove, k to list what is kept and h to ask how much \
-                       memory the first node holds";
+                       memory the first node holds, a list for each node, as in pn,r";
 
-const KEYS: &[Key] = &[Key {
-    name: "calls",
-    help: "p to put, f to put on the last node, g to get, n to get what is not what was seen, r to remove, k to list what is kept and h to ask how much \
-           memory the first node holds, a list for each node, as in pn,r",
-}];
+const KEYS: &[Key] = &[Key { name: "calls", help: LETTERS }];
 
 macro_rules! worlds {
     ($($name:literal $calls:literal, $about:literal;)*) => {
@@ -362,12 +361,8 @@ impl Model for World {
 
     fn violation_at(&self, nodes: &Vec<Ddss<Sim>>, node: usize, member: &Member) -> Option<Violation> {
         let ddss = &nodes[node];
-        let left = [
-            ("requests to homes not answered", ddss.unanswered()),
-            ("calls that wait for a turn", ddss.waiting()),
-        ];
-        let conduct = Conduct { out_of_turn: 0, malformed: ddss.stats().malformed };
-        at_rest(node, conduct, left.into_iter().chain(member.leftovers()))
+        let conduct = Segments::conduct(&ddss.stats().into());
+        at_rest(node, conduct, leftovers(ddss).into_iter().chain(member.leftovers()))
     }
 
     fn finish(

@@ -106,20 +106,9 @@ impl Program {
         locks: &[LockService<Sim>],
         recorder: &impl Record<Event>,
     ) -> Seen {
-        if self.threads.iter().flatten().any(|made| matches!(made.step, Step::Read(..) | Step::Write(..))) {
-            self.start_all(members, services, locks, &Unplaced(recorder.clone()))
-        } else {
-            self.start_all(members, services, locks, recorder)
-        }
-    }
-
-    fn start_all<R: Reading>(
-        &self,
-        members: &[Member],
-        services: &[Dsm<Sim, R>],
-        locks: &[LockService<Sim>],
-        recorder: &impl Record<Event>,
-    ) -> Seen {
+        let copies = |made: &Made| matches!(made.step, Step::Read(..) | Step::Write(..));
+        let placed = !self.threads.iter().flatten().any(copies);
+        let recorder = Places { placed, recorder: recorder.clone() };
         let by_thread = Rc::new(RefCell::new(vec![Vec::new(); self.threads.len()]));
         let seen = Seen { by_thread, dropped: Rc::default() };
         let quits = self.quits(members);
@@ -315,22 +304,25 @@ impl<R: Reading, E: Record<Event>> Running<R, E> {
     }
 }
 
-/// Records accesses without their places: of the accesses of one call that copies several minipages only the last one's is known. Such a
-/// program is judged by its outcome.
+/// Records accesses with their places, or without: of the accesses of one call that copies several minipages only the last one's is known.
+/// A program with such a call is judged by its outcome.
 #[derive(Clone)]
-struct Unplaced<E>(E);
+struct Places<E> {
+    placed: bool,
+    recorder: E,
+}
 
-impl<E: Record<Event>> Record<Event> for Unplaced<E> {
+impl<E: Record<Event>> Record<Event> for Places<E> {
     fn record(&self, event: Event) {
         let what = match event.what {
-            What::Accesses { word, .. } => What::Copies(word, word),
-            What::Accessed { .. } => What::Copied,
+            What::Accesses { word, .. } if !self.placed => What::Copies(word, word),
+            What::Accessed { .. } if !self.placed => What::Copied,
             other => other,
         };
-        self.0.record(Event { what, ..event });
+        self.recorder.record(Event { what, ..event });
     }
 
     fn written(&self) -> impl Future<Output = ()> {
-        self.0.written()
+        self.recorder.written()
     }
 }

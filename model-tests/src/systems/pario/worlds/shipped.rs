@@ -14,8 +14,7 @@ use crate::history::{ClientId, RequestId};
 use crate::oracle::Conduct;
 use crate::record::Record;
 use crate::system::{Place, System};
-use std::cell::RefCell;
-use std::ops::RangeFrom;
+use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use weft_protocols::pario::{File, FsConfig, FsError, FsStats, Group, Pario};
 use weft_protocols::rt::Rt;
@@ -404,13 +403,14 @@ impl Model for Calls {
 }
 
 impl Calls {
-    /// A client's part of the group of those that call something together, and how many they are.
-    fn group(&self, client: usize, files: &Pario<Sim>) -> Option<(Group<Sim>, u32)> {
+    /// A client's part of the group of those that call something together.
+    fn group(&self, client: usize, files: &Pario<Sim>) -> Option<Membership> {
         let is_member = |client: &usize| self.calls[*client].iter().any(|(call, _)| call.is_of_group());
-        let members: Vec<usize> = (0..self.calls.len()).filter(is_member).collect();
-        let member = members.iter().position(|member| *member == client)?;
-        let all = members.len() as u32;
-        Some((files.group(GROUP, member as u32, all).expect("a member is one of all"), all))
+        let all: Vec<usize> = (0..self.calls.len()).filter(is_member).collect();
+        let member = all.iter().position(|member| *member == client)?;
+        let members = all.len() as u32;
+        let group = files.group(GROUP, member as u32, members).expect("a member is one of all");
+        Some(Membership { group, members, met: Cell::new(0) })
     }
 
     fn spawn(&self, state: &State, members: &[Member], recorder: &Recorder<InOrder>) {
@@ -445,29 +445,31 @@ async fn warm_up(
     *opened.borrow_mut() = client.open.take();
 }
 
+/// A client's part of the group.
+struct Membership {
+    group: Group<Sim>,
+    /// How many members there are.
+    members: u32,
+    /// How often this one has called together with the others.
+    met: Cell<u32>,
+}
+
 /// Who calls.
 struct User {
     rt: Rt<Sim>,
     node: u32,
     way: Way,
     quits: Option<Rc<Quits>>,
-    /// Its part of the group, and how many members that has.
-    group: Option<(Group<Sim>, u32)>,
+    group: Option<Membership>,
     recorder: Recorder<InOrder>,
 }
 
 impl User {
     async fn calls(self, mut client: Client<Sim>, opened: Opened, calls: Vec<Called>) {
         client.open = opened.borrow_mut().take();
-        let mut barriers = 0..;
         for (number, (call, may_quit)) in (1..).zip(calls) {
             let id = RequestId { client: ClientId { node: self.node, index: 0 }, number };
-            let made = async {
-                match call.is_of_group() {
-                    true => self.call_together(&mut client, id, call, &mut barriers).await,
-                    false => self.call(&mut client, id, call).await,
-                }
-            };
+            let made = self.call(&mut client, id, call);
             if Quits::call(self.quits.as_deref().filter(|_| may_quit), made).await.is_none() {
                 self.recorder.record(Event { at_ns: 0, request: id, what: What::Failed });
             }
@@ -501,7 +503,9 @@ impl User {
             Call::Leave => teller.perform(client, Request::Leave).await,
             Call::Die => teller.perform(client, Request::Die { file: 1, after: Nanos::ZERO }).await,
             Call::Look => teller.perform(client, Request::Look { file: 0 }).await,
-            Call::Meet | Call::MakeTogether | Call::CutTogether => Ok(()),
+            Call::Meet | Call::MakeTogether | Call::CutTogether => {
+                self.call_together(&teller, client, call).await
+            }
         };
         drop(done);
     }
@@ -509,17 +513,15 @@ impl User {
     /// A call that all members of the group make.
     async fn call_together(
         &self,
-        client: &mut Client<Sim>,
-        id: RequestId,
+        teller: &Teller<'_, Sim, Recorder<InOrder>>,
+        client: &Client<Sim>,
         call: Call,
-        barriers: &mut RangeFrom<u32>,
-    ) {
-        let Some((group, members)) = &self.group else { return };
-        let teller = Teller { rt: &self.rt, id, record: &self.recorder };
+    ) -> Result<(), FsError> {
+        let Some(Membership { group, members, met }) = &self.group else { return Ok(()) };
         // Who waits for the first one alone is one of one.
         let all = if call == Call::Meet { *members } else { 1 };
-        let meets = history::Call::Meet(barriers.next().unwrap_or_default(), all);
-        let done = match (call, &client.open) {
+        let meets = history::Call::Meet(met.replace(met.get() + 1), all);
+        match (call, &client.open) {
             (Call::MakeTogether, _) => match teller.create_together(client, group, 0).await {
                 Ok(file) => teller.close(client, file).await,
                 Err(why) => Err(why),
@@ -527,7 +529,6 @@ impl User {
             (Call::CutTogether, Some(open)) => teller.cut_together(group, open, meets).await,
             (Call::CutTogether, None) => Err(FsError::Stale),
             _ => teller.meet(group, meets).await,
-        };
-        drop(done);
+        }
     }
 }

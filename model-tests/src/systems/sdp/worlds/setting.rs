@@ -1,6 +1,7 @@
 //! Where a transfer takes place: over how many rails, and what beside links may fail.
 
 use super::super::workload::FailoverMode;
+use super::transfer::{BUFFERS, PAYLOAD};
 use weft_protocols::sdp::SdpOptions;
 use weft_protocols::transport::{MeshConfig, Planted};
 use weft_sim::explore::{FaultSet, Outcome};
@@ -105,6 +106,13 @@ impl Setting {
             keepalive: self.asks.then_some(Setting::KEEPALIVE),
             ..options
         }
+    }
+
+    /// The options of streams whose messages are as short as those of transfers; owned buffers with more bytes than a threshold go without
+    /// a copy, unless that is 0.
+    pub fn short_options(self, zcopy_threshold: u32) -> SdpOptions {
+        let (buffers, buffer_bytes) = (BUFFERS, PAYLOAD);
+        self.options(SdpOptions { buffers, buffer_bytes, zcopy_threshold, ..SdpOptions::default() })
     }
 
     /// By how much clocks differ, where time decides something.

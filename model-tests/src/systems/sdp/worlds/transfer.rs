@@ -356,8 +356,7 @@ impl Model for Transfer {
 
     fn coverage(&self, state: &State, members: &[Member], sink: &mut Coverage) {
         let any = |of: fn(&Member) -> u64| members.iter().any(|member| of(member) > 0);
-        sink.sometimes("a connection was made again", any(|member| member.mesh.stats().reconnects));
-        sink.sometimes("a message was sent again", any(|member| member.mesh.stats().messages_repeated));
+        cover_links(members, sink);
         sink.sometimes("a message came twice", any(|member| member.mesh.stats().duplicates));
         if self.setting.restarts {
             sink.sometimes("a peer was found to be new", any(|member| member.mesh.stats().peer_resets));
@@ -397,6 +396,13 @@ impl Model for Transfer {
             }
         }
     }
+}
+
+/// What links that fail lead to.
+pub(super) fn cover_links(members: &[Member], sink: &mut Coverage) {
+    let any = |of: fn(&Member) -> u64| members.iter().any(|member| of(member) > 0);
+    sink.sometimes("a connection was made again", any(|member| member.mesh.stats().reconnects));
+    sink.sometimes("a message was sent again", any(|member| member.mesh.stats().messages_repeated));
 }
 
 /// What a node has not done with whose peer is dead, though it must be.

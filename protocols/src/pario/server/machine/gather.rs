@@ -1,7 +1,7 @@
 //! Groups: members say that they have come to a round, and are answered when all have.
 //!
-//! A round is in memory. Where the home begins anew before it has answered all, who is not answered [says so](BROKEN) to the next life:
-//! then all members are told that the group is broken, those that wait and those that come later.
+//! A round is in memory. A member that had joined before the home began anew [says so](BROKEN) when it comes: then all members are told
+//! that the group is broken, those that wait and those that come later.
 
 use super::super::super::messages::BROKEN;
 use super::*;

@@ -275,7 +275,7 @@ pub(super) struct Machine {
     barred: Bars,
     /// Files that are not, where clients may ask for files that are.
     living: Option<Living>,
-    /// Rounds of groups to which not all members have come, by group and round.
+    /// Groups that wait for members.
     groups: Groups,
     syncing: BTreeMap<Handle, Syncing>,
     /// Places that were offered, by operation: to whom, and for which call.

@@ -6,8 +6,9 @@ mod promises;
 mod script;
 mod user;
 
+use super::super::leftovers;
 use super::setting::Setting;
-use super::transfer::{BUFFERS, PAYLOAD};
+use super::transfer::cover_links;
 use crate::explore::{AnyModel, Coverage, Entry, Expected, Key, Size, SizeError, Violation};
 use crate::harness::{Harness, Member, Model, Quits, Recorder, Requests, Shape, at_rest};
 use crate::oracle::Conduct;
@@ -15,7 +16,7 @@ use listening::{Listening, Server};
 use promises::CallOracles;
 use std::rc::Rc;
 use user::{Line, User};
-use weft_protocols::sdp::{Sdp, SdpOptions};
+use weft_protocols::sdp::Sdp;
 use weft_protocols::transport::MeshConfig;
 use weft_sim::Sim;
 use weft_sim::explore::FaultSet;
@@ -124,12 +125,6 @@ impl Calls {
         script::drops(&self.scripts, node) || (node == 1 && self.kind.listening != Listening::Accepts)
     }
 
-    fn options(&self) -> SdpOptions {
-        let (buffers, buffer_bytes, zcopy_threshold) = (BUFFERS, PAYLOAD, self.kind.threshold);
-        let options = SdpOptions { buffers, buffer_bytes, zcopy_threshold, ..SdpOptions::default() };
-        self.kind.setting.options(options)
-    }
-
     /// Whether a user ends a stream at once, or drops it: messages for it may be on their way then.
     fn gives_up(&self) -> bool {
         let ends = |letters: &str| {
@@ -186,7 +181,8 @@ impl Model for Calls {
     fn start(&self, _: usize, members: &[Member], recorder: &Recorder<CallOracles>) -> State {
         let start = |node: usize| {
             let Member { rt, mesh } = &members[node];
-            Sdp::start(rt, mesh, self.options()).expect("nobody else has the channel")
+            let options = self.kind.setting.short_options(self.kind.threshold);
+            Sdp::start(rt, mesh, options).expect("nobody else has the channel")
         };
         let sockets = [start(0), start(1)];
         let user = |node: u32, line: Rc<Line>| {
@@ -219,18 +215,12 @@ impl Model for Calls {
         };
         let stats = sdp.stats();
         let out_of_turn = if self.gives_up() { 0 } else { stats.late };
-        let left = [
-            ("streams that did not end", sdp.streams()),
-            ("peers with which nothing is started", sdp.held_up()),
-        ];
         let conduct = Conduct { out_of_turn, malformed: stats.malformed };
-        at_rest(node, conduct, left.into_iter().chain(member.leftovers()))
+        at_rest(node, conduct, leftovers(sdp).into_iter().chain(member.leftovers()))
     }
 
     fn coverage(&self, state: &State, members: &[Member], sink: &mut Coverage) {
-        let any = |of: fn(&Member) -> u64| members.iter().any(|member| of(member) > 0);
-        sink.sometimes("a connection was made again", any(|member| member.mesh.stats().reconnects));
-        sink.sometimes("a message was sent again", any(|member| member.mesh.stats().messages_repeated));
+        cover_links(members, sink);
         if self.kind.threshold > 0 {
             let moved = state.sockets.iter().any(|sdp| sdp.stats().zcopy_sent > 0);
             sink.sometimes("bytes went without a copy", moved);

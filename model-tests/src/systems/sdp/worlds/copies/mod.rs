@@ -4,10 +4,10 @@ mod files;
 mod history;
 mod promises;
 
-use super::super::PORT;
 use super::super::history::Why;
+use super::super::{PORT, leftovers};
 use super::setting::Setting;
-use super::transfer::{BUFFERS, PAYLOAD};
+use super::transfer::{PAYLOAD, cover_links};
 use crate::explore::{AnyModel, Coverage, Entry, Expected, Key, Size, SizeError, Violation};
 use crate::harness::{Harness, Member, Model, Quits, Recorder, Shape, at_rest};
 use crate::oracle::{Conduct, Oracles};
@@ -18,7 +18,7 @@ use promises::CopyOracles;
 use std::cell::Cell;
 use std::rc::Rc;
 use weft_protocols::rt::Rt;
-use weft_protocols::sdp::{Sdp, SdpOptions, SdpStream, copy};
+use weft_protocols::sdp::{Sdp, SdpStream, copy};
 use weft_protocols::transport::{MeshConfig, Rank};
 use weft_sim::explore::FaultSet;
 use weft_sim::{NodeId, Sim};
@@ -196,12 +196,6 @@ impl Copies {
         }
     }
 
-    fn options(&self) -> SdpOptions {
-        let options = SdpOptions::default();
-        let (buffers, buffer_bytes, zcopy_threshold) = (BUFFERS, PAYLOAD, self.threshold);
-        self.setting.options(SdpOptions { buffers, buffer_bytes, zcopy_threshold, ..options })
-    }
-
     /// An aborted stream is forgotten while messages for it are on their way.
     fn conduct(&self, side: &Side) -> Conduct {
         let stats = side.sdp.stats();
@@ -211,12 +205,9 @@ impl Copies {
 }
 
 impl Side {
-    fn leftovers(&self) -> [(&'static str, u64); 3] {
-        [
-            ("streams that did not end", self.sdp.streams()),
-            ("peers with which nothing is started", self.sdp.held_up()),
-            ("files that are on their way still", self.partials.get()),
-        ]
+    fn leftovers(&self) -> impl Iterator<Item = (&'static str, u64)> + use<> {
+        let partials = ("files that are on their way still", self.partials.get());
+        leftovers(&self.sdp).into_iter().chain([partials])
     }
 }
 
@@ -268,7 +259,7 @@ impl Model for Copies {
     fn waits(&self, state: &State, crashed: &[NodeId], recorder: &Recorder<CopyOracles>) -> bool {
         let waits = |side: &Side| {
             let over = state.crashed_at.is_some_and(|at| side.rt.now() > at + Setting::BOUND);
-            let left = side.leftovers().into_iter().any(|(_, count)| count > 0);
+            let left = side.leftovers().any(|(_, count)| count > 0);
             !over && (left || recorder.oracles(|oracles| oracles.unended() > 0))
         };
         state.sides.iter().filter(|side| !crashed.contains(&NodeId(side.node))).any(waits)
@@ -285,7 +276,8 @@ impl Model for Copies {
 
     fn start(&self, _: usize, members: &[Member], recorder: &Recorder<CopyOracles>) -> State {
         let side = |(node, Member { rt, mesh }): (u32, &Member)| {
-            let sdp = Sdp::start(rt, mesh, self.options()).expect("nobody else has the channel");
+            let options = self.setting.short_options(self.threshold);
+            let sdp = Sdp::start(rt, mesh, options).expect("nobody else has the channel");
             Side { rt: rt.clone(), sdp, node, partials: Rc::default() }
         };
         let sides: Vec<Side> = (0..).zip(&members[..2]).map(side).collect();
@@ -333,9 +325,7 @@ impl Model for Copies {
     }
 
     fn coverage(&self, state: &State, members: &[Member], sink: &mut Coverage) {
-        let any = |of: fn(&Member) -> u64| members.iter().any(|member| of(member) > 0);
-        sink.sometimes("a connection was made again", any(|member| member.mesh.stats().reconnects));
-        sink.sometimes("a message was sent again", any(|member| member.mesh.stats().messages_repeated));
+        cover_links(members, sink);
         if self.threshold > 0 {
             let moved = state.sides.iter().any(|side| side.sdp.stats().zcopy_sent > 0);
             sink.sometimes("bytes went without a copy", moved);
