@@ -3,29 +3,26 @@
 use super::world::{Machine, World};
 use crate::oracle::Leftover;
 use crate::system::System;
+use weft_protocols::members::Members;
 
 /// What the machines still keep although nobody asks for anything.
 ///
 /// What a service keeps is looked at only while no operation is in flight: an audit does that by the processor's own
-/// loads, which may not meet an atomic. Nor is it looked at on a node that others have left out of their view, whether or not it has heard
-/// that: what it keeps is of a view that is over, and they end nothing there any more. It is to be started again.
+/// loads, which may not meet an atomic. Nor is it looked at on a node that has heard that others have left it out of their view: what it keeps
+/// is of a view that is over, and they end nothing there any more. It is to be started again.
 pub(super) fn at_rest<S: System>(machines: &[Machine<S>]) -> Vec<Leftover> {
     let numbered = || (0..).zip(machines);
     let mut left: Vec<Leftover> = numbered().flat_map(|(node, machine)| of_mesh(node, machine)).collect();
     if numbered().all(|(_, machine)| is_still(machine)) {
-        let takes_part = numbered().filter(|(_, machine)| !is_left_out(machine, machines));
+        let takes_part = numbered().filter(|(_, machine)| !is_out(machine));
         left.extend(takes_part.flat_map(|(node, machine)| of_service(node, machine)));
     }
     left
 }
 
-/// Whether a later view of the one in which a node acts is without it, or it knows that itself.
-fn is_left_out<S: System>(machine: &Machine<S>, machines: &[Machine<S>]) -> bool {
-    let Some(members) = &machine.place.members else { return false };
-    let Some(own) = members.view() else { return members.is_out() };
-    let views = machines.iter().filter_map(|other| other.place.members.as_ref()?.view());
-    let mut later = views.filter(|view| view.id.lineage == own.id.lineage && view.id.number > own.id.number);
-    later.any(|view| !view.contains(members.me()))
+/// Whether a node has heard that others have left it out.
+pub(super) fn is_out<S: System>(machine: &Machine<S>) -> bool {
+    machine.place.members.as_ref().is_some_and(Members::is_out)
 }
 
 fn is_still<S: System>(machine: &Machine<S>) -> bool {

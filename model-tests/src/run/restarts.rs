@@ -1,10 +1,10 @@
 //! Nodes that crash and are there again, empty: what ran on them starts anew.
 
 use super::RunError;
-use super::world::{Machine, World, refused};
+use super::leftovers::is_out;
+use super::world::{World, refused};
 use crate::scenario::FaultKind;
 use crate::system::System;
-use weft_protocols::members::Members;
 use weft_sim::NodeId;
 use weft_sim::fault::Fault;
 use weft_verbs::Nanos;
@@ -74,7 +74,6 @@ impl<S: System> World<S> {
     /// A node that the others have left out does nothing any more until it is started again (docs/members.md), and too many of them
     /// are no majority: once faults have stopped somebody sees to that.
     pub(super) fn start_the_left_out_again(&mut self) -> Result<(), RunError> {
-        let is_out = |machine: &Machine<S>| machine.place.members.as_ref().is_some_and(Members::is_out);
         let out = (0..).zip(&self.machines).filter(|(_, machine)| is_out(machine));
         let out: Vec<NodeId> = out.map(|(node, _)| NodeId(node)).collect();
         for node in out {

@@ -94,6 +94,8 @@ impl<V: Verbs> Members<V> {
         rt.spawn(Rc::clone(&shared).take_messages(inbox));
         rt.spawn(Rc::clone(&shared).keep_deadlines());
         rt.spawn(Rc::clone(&shared).hear_of_expulsion());
+        // One that has nothing to say is told that it is out all the same.
+        mesh.listen();
         shared.event(Event::Begin);
         Ok(Members { shared })
     }

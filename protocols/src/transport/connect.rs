@@ -67,7 +67,10 @@ impl<V: Verbs> Driver<V> {
 
     pub(super) fn connect(&mut self, index: usize, id: ConnId, generation: u32) {
         let shared = Rc::clone(&self.shared);
-        let incarnation = shared.with_peer(index, |peer| peer.link.incarnation());
+        let incarnation = shared.with_peer(index, |peer| {
+            peer.hung_up = false;
+            peer.link.incarnation()
+        });
         let hello = self.hello(index, incarnation, generation);
         if let Some(asked) = self.ask_over_standby(index, id, &hello) {
             if asked.is_err() {
@@ -166,6 +169,7 @@ impl<V: Verbs> Driver<V> {
             drop(stats);
             peer.moves += u64::from(peer.ups > 0 && peer.rail != peer.stood_on);
             peer.ups += 1;
+            peer.hung_up = false;
             peer.stood_on = peer.rail;
             peer.lease = guests::told_lease(&hello);
             peer.lacks_atomics = hello.lacks_atomics;

@@ -409,6 +409,8 @@ impl<V: Verbs> Driver<V> {
         }
         let mut actions = std::mem::take(&mut self.actions);
         shared.with_peer(index, |peer| {
+            let hangs_up = matches!(event, Event::Disconnected(id) if peer.link.id() == Some(id));
+            peer.hung_up |= hangs_up && shared.listens.get();
             let wanted = peer.wanted();
             peer.link.on_event(event, wanted, &mut actions);
         });

@@ -98,6 +98,12 @@ impl<V: Verbs> Mesh<V> {
         }
     }
 
+    /// From now on this node hears of its expulsion whether or not it has anything to say: a peer that ends their connection is asked, once,
+    /// for another one, and refuses it and says why if that was the reason.
+    pub fn listen(&self) {
+        self.shared.listens.set(true);
+    }
+
     /// Whether a peer has said that it expelled this incarnation. It is of no more use, and must be restarted.
     pub fn is_expelled(&self) -> bool {
         !self.shared.outcast.borrow().is_empty()

@@ -25,7 +25,7 @@ impl<V: Verbs> Mesh<V> {
         if !idle || shared.closed.get() || !shared.rt.fingerprint(to) {
             return false;
         }
-        (shared.down.get(), &*shared.outcast.borrow(), shared.retired.get()).hash(to);
+        (shared.down.get(), &*shared.outcast.borrow(), shared.retired.get(), shared.listens.get()).hash(to);
         let mut requests = 0;
         for (index, peer) in (0u64..).zip(shared.peers.borrow().iter()) {
             let Some(peer) = peer.as_deref().filter(|peer| peer.queue.is_some() || peer.epoch > 0) else {
@@ -47,7 +47,8 @@ impl<V: Verbs> Shared<V> {
         // How often the connection stood and the peer restarted is compared by tasks that wait for an outcome or for
         // their turn, and there is none.
         peer.link.hash(to);
-        (peer.epoch, peer.numbered, peer.spent.len(), peer.unresolved, peer.starved, peer.gone).hash(to);
+        (peer.epoch, peer.numbered, peer.spent.len(), peer.unresolved, peer.starved, peer.gone, peer.hung_up)
+            .hash(to);
         (peer.ack_listed, peer.probe_listed).hash(to);
         (peer.rail, peer.via, peer.stood_on, peer.holds_off).hash(to);
         peer.carried.hash(to);

@@ -86,6 +86,8 @@ pub(super) struct Shared<V: Verbs> {
     pub(super) admissions: RefCell<Vec<MailboxSender<Rank>>>,
     pub(super) driver: RefCell<Option<Waker>>,
     pub(super) closed: Cell<bool>,
+    /// A peer that ends a connection is asked why: see [`Mesh::listen`].
+    pub(super) listens: Cell<bool>,
     /// On what grounds peers have said that they expelled this incarnation, in the order in which they were heard.
     pub(super) outcast: RefCell<Vec<Grounds>>,
     /// This incarnation has nothing to do with anybody any more.
@@ -277,6 +279,7 @@ impl<V: Verbs> Mesh<V> {
             admissions: RefCell::default(),
             driver: RefCell::default(),
             closed: Cell::new(false),
+            listens: Cell::new(false),
             outcast: RefCell::default(),
             retired: Cell::new(false),
             outcast_changed: Signal::new(),

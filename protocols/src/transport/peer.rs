@@ -87,6 +87,8 @@ pub(super) struct Peer<V: Verbs> {
     pub(super) strays: Vec<Completed<V>>,
     /// Its incarnation was expelled, or has expelled this one, and no other one has been met yet. Nothing waits for it.
     pub(super) gone: bool,
+    /// It ended their connection while this node listened, and was not asked for another one since.
+    pub(super) hung_up: bool,
     /// Operations of a generation that is gone have no fixed outcome yet.
     pub(super) unresolved: bool,
     /// Tasks that want to post an operation, in line.
@@ -149,6 +151,7 @@ impl<V: Verbs> Peer<V> {
             incarnations: 0,
             last_op: 0,
             gone: false,
+            hung_up: false,
             unresolved: false,
             waiters: VecDeque::new(),
             next_ticket: 0,
@@ -167,7 +170,7 @@ impl<V: Verbs> Peer<V> {
 
     /// Whether something waits for the connection.
     pub(super) fn wanted(&self) -> bool {
-        let waits = !self.waiters.is_empty() || self.resolving > 0 || self.holds > 0;
+        let waits = !self.waiters.is_empty() || self.resolving > 0 || self.holds > 0 || self.hung_up;
         !self.gone && !self.is_guest && (self.session.kept() > 0 || waits || self.carried.awaits_answer())
     }
 

@@ -1,10 +1,10 @@
 //! Members on a mesh: views come, the dead leave, the restarted come in, and those who hung learn that they are out.
 
-use crate::common::{Cluster, ms, rank};
+use crate::common::{Cluster, ms, rank, us};
 use std::cell::RefCell;
 use std::rc::Rc;
 use weft_protocols::members::{Change, Members, MembersConfig};
-use weft_protocols::transport::Channel;
+use weft_protocols::transport::{Channel, SendError};
 use weft_sim::fault::{Fault, Link, Way};
 use weft_sim::{NodeId, Sim};
 use weft_verbs::{Nanos, Wait};
@@ -159,10 +159,13 @@ fn a_node_that_is_out_takes_nobody_along() {
         members.leave();
         others.iter().for_each(|other| mesh.expel(other.rank, other.incarnation));
     });
-    // They ask it for a connection, and are refused.
+    // They ask it for a connection, and are refused; who has been by then is told so.
     for (node, member) in cluster.members[..3].iter().enumerate() {
         let mesh = member.mesh.clone();
-        member.at(ms(102), move || mesh.send(rank(3), Channel(3), &[1; 8]).expect("it is kept"));
+        member.at(ms(102), move || {
+            let said = mesh.send(rank(3), Channel(3), &[1; 8]);
+            assert!(matches!(said, Ok(()) | Err(SendError::PeerGone(_))), "{said:?}");
+        });
         watch_at(&cluster, &all[node], node, ms(102), 3);
     }
     cluster.run(ms(600));
@@ -224,4 +227,49 @@ fn two_members_that_took_each_other_for_gone_before_they_met_can_talk_once_a_vie
     cluster.run(ms(100));
     assert_eq!(cluster.members[1].mesh.incarnation_of(rank(2)), Some(all[2].me().incarnation));
     assert!(!cluster.members[2].mesh.is_gone(rank(1)));
+}
+
+/// It holds nothing and waits for nobody, as a server does that nobody asks.
+#[test]
+fn a_member_that_is_idle_and_was_cut_off_learns_that_it_is_out() {
+    let cluster = Cluster::new(3, 1, Wait::Notify);
+    let all: Vec<_> = (0..3).map(|node| begin(&cluster, node)).collect();
+    watch_at(&cluster, &all[0], 0, ms(101), 2);
+    let cut = Fault::Cut { link: Link::Node(NodeId(2)), way: Way::Both, lasts: Some(ms(100)) };
+    cluster.plan(ms(100), cut);
+    cluster.run(ms(180));
+    assert_eq!((ranks(&all[0]), ranks(&all[2])), (vec![1, 2], vec![1, 2, 3]));
+    cluster.run(ms(1_000));
+    assert!(all[2].is_out());
+}
+
+/// It is taken in and left out again while nothing reaches it, and has nothing to say. (`weft fuzz swarm-16-srsl-members` found one that
+/// waited for ever, seed 321843.)
+#[test]
+fn a_node_without_a_view_that_missed_the_one_it_was_in_learns_that_it_is_out() {
+    let mut cluster = Cluster::new(3, 1, Wait::Notify);
+    let mut all: Vec<_> = (0..3).map(|node| begin(&cluster, node)).collect();
+    let (restarts, apart) = (ms(200), Link::Pair(NodeId(0), NodeId(1)));
+    watch_at(&cluster, &all[0], 0, ms(101), 2);
+    cluster.plan(ms(100), Fault::Crash { node: NodeId(2) });
+    // The two others hear that it is back, and can decide nothing until they reach each other.
+    cluster.plan(restarts - ms(1), Fault::Cut { link: apart, way: Way::Both, lasts: Some(ms(20)) });
+    cluster.plan(restarts, Fault::Restart { node: NodeId(2) });
+    cluster.run(restarts + us(1));
+    assert_eq!(ranks(&all[0]), [1, 2]);
+    cluster.members[2] = cluster.start(2);
+    all[2] = begin(&cluster, 2);
+    cluster.run(ms(15));
+    let link = Link::Node(NodeId(2));
+    cluster.plan(cluster.fabric.now(), Fault::Cut { link, way: Way::Both, lasts: Some(ms(80)) });
+    cluster.run(ms(80));
+    let view = all[0].view().expect("the others are in one");
+    assert_eq!(
+        (ranks(&all[0]), &view.left[..]),
+        (vec![1, 2], &[all[2].me()][..]),
+        "it was in one, and is left out"
+    );
+    assert!(!all[2].is_out() && all[2].view().is_none());
+    cluster.run(ms(1_000));
+    assert!(all[2].is_out());
 }

@@ -99,6 +99,35 @@ fn one_who_is_expelled_is_refused_and_told_and_its_successor_comes_in() {
     assert!(!cluster.members[1].mesh.is_expelled());
 }
 
+/// Its connection ends while it stands; or it is asked for one by who has expelled it meanwhile, which finds that out by its answer.
+#[test]
+fn one_that_listens_learns_that_it_was_expelled_though_it_says_nothing() {
+    for (listens, is_cut_off) in [(true, false), (true, true), (false, false), (false, true)] {
+        let cluster = Cluster::new(2, 1, Wait::Notify);
+        let [here, there] = &cluster.members[..] else { panic!("two of them") };
+        let say = |at: Nanos| {
+            let mesh = here.mesh.clone();
+            here.at(at, move || mesh.send(rank(1), CHANNEL, &[1; 8]).expect("it is kept"));
+        };
+        if listens {
+            there.mesh.listen();
+        }
+        say(us(10));
+        if is_cut_off {
+            let link = Link::Node(NodeId(1));
+            cluster.plan(ms(5), Fault::Cut { link, way: Way::Both, lasts: Some(ms(20)) });
+            // It breaks here, and is asked for anew.
+            say(ms(6));
+        }
+        let (mesh, incarnation) = (here.mesh.clone(), there.mesh.incarnation());
+        here.at(ms(10), move || mesh.expel(rank(1), incarnation));
+        cluster.run(ms(500));
+        assert_eq!(there.mesh.is_expelled(), listens, "cut off: {is_cut_off}");
+        assert!(!here.mesh.is_expelled());
+        assert_eq!((here.rt.audit().timers, there.rt.audit().timers), (0, 0), "nobody goes on asking");
+    }
+}
+
 #[test]
 fn one_that_has_retired_refuses_whoever_asks_and_nobody_waits_for_it() {
     let cluster = Cluster::new(2, 1, Wait::Notify);
