@@ -9,6 +9,9 @@ use weft_control::net::Endpoint;
 
 /// How long the other end may take to introduce itself. Who connects and says nothing does not keep others waiting.
 const PATIENCE: Duration = Duration::from_secs(10);
+/// How long it may take to reach the other end: as long as a stream waits for a peer that is away. (What is lost on a cut link is sent again
+/// after 1, 3, 7 and 15 s.)
+const REACHED_WITHIN: Duration = Duration::from_secs(30);
 /// How long an introduction may be, in bytes.
 const LONGEST: u64 = 4_096;
 /// Between two looks at whether the user wants to stop.
@@ -63,7 +66,7 @@ pub fn call(to: &Endpoint) -> Result<TcpStream, Failure> {
     let addresses = (to.host.as_str(), to.port).to_socket_addrs();
     let mut why = String::from("the name has no address");
     for address in addresses.map_err(|why| Failure::unfinished(format!("{to}: {why}")))? {
-        match TcpStream::connect_timeout(&address, PATIENCE) {
+        match TcpStream::connect_timeout(&address, REACHED_WITHIN) {
             Ok(stream) => return Ok(stream),
             Err(error) => why = error.to_string(),
         }
