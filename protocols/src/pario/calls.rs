@@ -7,7 +7,7 @@ use super::error::Refusal;
 use super::messages::{Answer, Request};
 use super::slots::Slot;
 use super::wire::Wire;
-use super::{FsError, FsStats};
+use super::{File, FsError, FsStats};
 use crate::rt::sync::{Changed, OneshotReceiver, OneshotSender, Signal, oneshot};
 use crate::transport::{Hold, Rank};
 use std::cell::{Cell, RefCell};
@@ -22,13 +22,18 @@ pub(super) type Answered = Result<Answer, FsError>;
 pub(super) struct Held<V: Verbs> {
     pub buffer: Option<Buffer<V>>,
     pub file: Option<Rc<InUse>>,
+    /// Where the file goes that it opens.
+    pub opening: Option<Opening<V>>,
     /// Where the answer is kept until this is given back.
     pub _slot: Option<Rc<Slot>>,
 }
 
 impl<V: Verbs> Held<V> {
-    pub(super) const NOTHING: Held<V> = Held { buffer: None, file: None, _slot: None };
+    pub(super) const NOTHING: Held<V> = Held { buffer: None, file: None, opening: None, _slot: None };
 }
+
+/// Where a file is from the answer to who opens it, until that one takes it: it is closed if nobody does.
+pub(super) type Opening<V> = Rc<RefCell<Option<File<V>>>>;
 
 /// How many calls of a file are not answered, and what of it may be lost.
 #[derive(Default)]
@@ -70,6 +75,21 @@ impl<V: Verbs> Open<V> {
         fewer.notify();
         // Nobody waits for it any more if the call was dropped.
         drop(tell.send(answer));
+    }
+}
+
+/// A call for which there is no room yet. One that is dropped then has not been made.
+struct Unsent<'a, V: Verbs> {
+    calls: &'a Calls<V>,
+    id: u64,
+    is_sent: bool,
+}
+
+impl<V: Verbs> Drop for Unsent<'_, V> {
+    fn drop(&mut self) {
+        if !self.is_sent {
+            self.calls.answered(self.id, Err(FsError::Unknown));
+        }
     }
 }
 
@@ -118,18 +138,12 @@ impl<V: Verbs> Calls<V> {
         self.open.borrow_mut().insert(id, Open { server, since: now(), life: None, tell, held, _hold });
         self.more.notify();
         stats.borrow_mut().asked += 1;
-        match wire.ask(server, id, request).await {
-            Ok(()) => {
-                let life = wire.life_of(server);
-                self.open.borrow_mut().get_mut(&id).into_iter().for_each(|open| open.life = Some(life));
-                Ok(told)
-            }
-            // It was not sent, so nobody has the memory.
-            Err(why) => {
-                self.answered(id, Ok(Answer::Done));
-                Err(why)
-            }
-        }
+        let mut unsent = Unsent { calls: self, id, is_sent: false };
+        wire.ask(server, id, request).await?;
+        unsent.is_sent = true;
+        let life = wire.life_of(server);
+        self.open.borrow_mut().get_mut(&id).into_iter().for_each(|open| open.life = Some(life));
+        Ok(told)
     }
 
     /// Whether a server owes an answer to a call.
@@ -141,6 +155,11 @@ impl<V: Verbs> Calls<V> {
     pub(super) fn buffer_of(&self, id: u64, server: Rank) -> Option<Buffer<V>> {
         let open = self.open.borrow();
         open.get(&id).filter(|open| open.server == server)?.held.buffer.as_ref().map(Buffer::held)
+    }
+
+    /// Where the file goes that an open call of a server opens.
+    pub(super) fn opening_of(&self, id: u64, server: Rank) -> Option<Opening<V>> {
+        self.open.borrow().get(&id).filter(|open| open.server == server)?.held.opening.clone()
     }
 
     /// Waits until a call has ended.

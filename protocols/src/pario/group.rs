@@ -64,7 +64,7 @@ impl<V: Verbs> Group<V> {
     /// # Errors
     ///
     /// Here it could not be opened, or [at another member](FsError::Member): then it is open at none.
-    pub async fn open(&self, path: &str) -> Result<File, FsError> {
+    pub async fn open(&self, path: &str) -> Result<File<V>, FsError> {
         let opened = self.files.open(path).await;
         self.all_opened(opened).await
     }
@@ -74,7 +74,7 @@ impl<V: Verbs> Group<V> {
     /// # Errors
     ///
     /// As [`Group::open`], and as [`Pario::create`]. A file that was made stays.
-    pub async fn create(&self, path: &str, layout: Option<Distribution>) -> Result<File, FsError> {
+    pub async fn create(&self, path: &str, layout: Option<Distribution>) -> Result<File<V>, FsError> {
         let made = if self.is_first() { Some(self.files.create(path, layout).await) } else { None };
         let failed = made.as_ref().is_some_and(Result::is_err);
         match (self.agree(failed.into()).await, made) {
@@ -85,7 +85,7 @@ impl<V: Verbs> Group<V> {
         }
     }
 
-    async fn all_opened(&self, opened: Result<File, FsError>) -> Result<File, FsError> {
+    async fn all_opened(&self, opened: Result<File<V>, FsError>) -> Result<File<V>, FsError> {
         let agreed = self.agree(opened.is_err().into()).await;
         match (opened, agreed) {
             (Ok(file), Ok(0)) => Ok(file),
@@ -95,7 +95,7 @@ impl<V: Verbs> Group<V> {
     }
 
     /// What is not open at all members is not open here.
-    async fn not_opened(&self, file: Option<File>, agreed: Result<u64, FsError>) -> Result<File, FsError> {
+    async fn not_opened(&self, file: Option<File<V>>, agreed: Result<u64, FsError>) -> Result<File<V>, FsError> {
         if let Some(file) = file {
             self.files.close(file).await?;
         }
@@ -109,7 +109,7 @@ impl<V: Verbs> Group<V> {
     /// As there.
     pub async fn read_all(
         &self,
-        file: &File,
+        file: &File<V>,
         from: &View,
         into: Buffer<V>,
         at: &View,
@@ -124,7 +124,7 @@ impl<V: Verbs> Group<V> {
     /// As there.
     pub async fn write_all(
         &self,
-        file: &File,
+        file: &File<V>,
         to: &View,
         from: Buffer<V>,
         at: &View,
@@ -137,7 +137,7 @@ impl<V: Verbs> Group<V> {
     /// # Errors
     ///
     /// As [`Pario::truncate`], at the first member; at the others it [failed there](FsError::Member).
-    pub async fn resize(&self, file: &File, size: u64) -> Result<(), FsError> {
+    pub async fn resize(&self, file: &File<V>, size: u64) -> Result<(), FsError> {
         let resized = if self.is_first() { self.files.truncate(file, size).await } else { Ok(()) };
         match (self.agree(resized.is_err().into()).await?, resized) {
             (0, resized) => resized,

@@ -21,7 +21,7 @@ pub struct Client<V: Verbs> {
     pub(super) gone: Rc<RefCell<Counts>>,
     pub(super) work: Rc<PfWork>,
     /// The one file of bulk access, which stays open.
-    pub(super) open: Option<File>,
+    pub(super) open: Option<File<V>>,
     /// How often its node had restarted.
     pub(super) life: u32,
 }
@@ -83,7 +83,7 @@ impl<V: Verbs, R: Record<Event>> Teller<'_, V, R> {
         made
     }
 
-    pub async fn create(&self, client: &Client<V>, file: u32) -> Result<File, FsError> {
+    pub async fn create(&self, client: &Client<V>, file: u32) -> Result<File<V>, FsError> {
         let (path, layout) = (path(file, client.work.directories), client.work.layout(file));
         let create = async || {
             let made = client.files.create(&path, layout);
@@ -112,13 +112,13 @@ impl<V: Verbs, R: Record<Event>> Teller<'_, V, R> {
         self.calls(Call::Rename(from, to), client.files.rename(&old, &new), |()| What::Done).await
     }
 
-    pub async fn open(&self, client: &Client<V>, file: u32) -> Result<File, FsError> {
+    pub async fn open(&self, client: &Client<V>, file: u32) -> Result<File<V>, FsError> {
         let text = path(file, client.work.directories);
         self.calls(Call::Open(file), client.files.open(&text), |file| What::Opened(file.handle().0)).await
     }
 
     /// Opens a file, which is made if it is not there.
-    async fn open_or_create(&self, client: &Client<V>, file: u32) -> Result<File, FsError> {
+    async fn open_or_create(&self, client: &Client<V>, file: u32) -> Result<File<V>, FsError> {
         loop {
             match self.open(client, file).await {
                 Err(FsError::NotFound) => {}
@@ -132,16 +132,16 @@ impl<V: Verbs, R: Record<Event>> Teller<'_, V, R> {
         }
     }
 
-    pub async fn close(&self, client: &Client<V>, file: File) -> Result<(), FsError> {
+    pub async fn close(&self, client: &Client<V>, file: File<V>) -> Result<(), FsError> {
         self.calls(Call::Close(file.handle().0), client.files.close(file), |()| What::Done).await
     }
 
-    async fn sync(&self, client: &Client<V>, file: &File) -> Result<(), FsError> {
+    async fn sync(&self, client: &Client<V>, file: &File<V>) -> Result<(), FsError> {
         self.calls(Call::Sync(file.handle().0), client.files.sync(file), |()| What::Done).await
     }
 
     /// Fills a buffer and writes it.
-    pub async fn write(&self, client: &Client<V>, file: &File, tile: Tile) -> Result<(), FsError> {
+    pub async fn write(&self, client: &Client<V>, file: &File<V>, tile: Tile) -> Result<(), FsError> {
         let (of, Views { there, here, pitch }) = (cells(client, file, tile), views(client, tile)?);
         let row = of.cells as usize * of.bytes as usize;
         let buffer = client.files.buffer(here.end() as usize)?;
@@ -169,7 +169,7 @@ impl<V: Verbs, R: Record<Event>> Teller<'_, V, R> {
     }
 
     /// Fills a buffer and appends it.
-    async fn append(&self, client: &Client<V>, file: &File, cells: u32) -> Result<(), FsError> {
+    async fn append(&self, client: &Client<V>, file: &File<V>, cells: u32) -> Result<(), FsError> {
         let (of, cell) = (file.handle().0, client.work.cell);
         let mut bytes = vec![0; cells as usize * cell as usize];
         for (nth, bytes) in (content::APPENDED..).zip(bytes.chunks_mut(cell as usize)) {
@@ -181,14 +181,14 @@ impl<V: Verbs, R: Record<Event>> Teller<'_, V, R> {
         self.calls(Call::Append(of, cells, cell), appended, |at| What::At(*at)).await.map(drop)
     }
 
-    async fn truncate(&self, client: &Client<V>, file: &File, cells: u64) -> Result<(), FsError> {
+    async fn truncate(&self, client: &Client<V>, file: &File<V>, cells: u64) -> Result<(), FsError> {
         let size = cells * u64::from(client.work.cell);
         let call = Call::Truncate(file.handle().0, cells);
         self.calls(call, client.files.truncate(file, size), |()| What::Done).await
     }
 
     /// Reads into a buffer and looks at it.
-    pub async fn read(&self, client: &Client<V>, file: &File, tile: Tile) -> Result<(), FsError> {
+    pub async fn read(&self, client: &Client<V>, file: &File<V>, tile: Tile) -> Result<(), FsError> {
         let (of, Views { there, here, pitch }) = (cells(client, file, tile), views(client, tile)?);
         let row = of.cells as usize * of.bytes as usize;
         let buffer = client.files.buffer(here.end() as usize)?;
@@ -273,14 +273,14 @@ impl<V: Verbs, R: Record<Event>> Teller<'_, V, R> {
         client: &Client<V>,
         group: &Group<V>,
         file: u32,
-    ) -> Result<File, FsError> {
+    ) -> Result<File<V>, FsError> {
         let (text, layout) = (path(file, client.work.directories), client.work.layout(file));
         let call = if group.is_first() { Call::Create(file) } else { Call::Open(file) };
         self.calls(call, group.create(&text, layout), |file| What::Opened(file.handle().0)).await
     }
 
     /// Cuts a file to nothing as a member of a group: the first one does, and the others know it when their call ends.
-    pub async fn cut_together(&self, group: &Group<V>, file: &File, meets: Call) -> Result<(), FsError> {
+    pub async fn cut_together(&self, group: &Group<V>, file: &File<V>, meets: Call) -> Result<(), FsError> {
         let call = if group.is_first() { Call::Truncate(file.handle().0, 0) } else { meets };
         self.calls(call, group.resize(file, 0), |()| What::Done).await
     }
@@ -331,16 +331,16 @@ impl<V: Verbs, R: Record<Event>> Teller<'_, V, R> {
             Request::Rename { from, to } => self.rename(client, from, to).await,
             Request::List => self.list(client).await,
             Request::Leave => {
-                client.open = None;
                 client.files.leave().await;
+                client.open = None;
                 self.come(client)
             }
             Request::Die { file, after } => {
                 let at = self.rt.now() + after;
                 let make = Box::pin(self.perform(client, Request::Make { file, cells: 1 }));
                 drop(self.rt.deadline(at, make).await);
-                client.open = None;
                 client.files.vanish();
+                client.open = None;
                 // What it had asked for has nobody who is told.
                 let of = ClientId { node: self.id.client.node, index: u32::MAX };
                 let request = RequestId { client: of, number: 0 };
@@ -352,7 +352,7 @@ impl<V: Verbs, R: Record<Event>> Teller<'_, V, R> {
 }
 
 /// The cells of a tile.
-fn cells<V: Verbs>(client: &Client<V>, file: &File, tile: Tile) -> Cells {
+fn cells<V: Verbs>(client: &Client<V>, file: &File<V>, tile: Tile) -> Cells {
     let Tile { first, cells, rows, stride, .. } = tile;
     Cells { file: file.handle().0, first, cells, rows, stride, bytes: client.work.cell }
 }

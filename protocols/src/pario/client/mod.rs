@@ -21,8 +21,16 @@ use weft_verbs::{RemoteSlice, Verbs};
 /// The server that has the directory.
 const HOME: Rank = Rank::from_index(0);
 
-/// An open file. Whoever opened it closes it; one that is dropped stays open until its client restarts.
-pub struct File {
+/// An open file. One that is dropped is closed, as far as its node can tell the home; only [`Pario::close`] says how that went.
+pub struct File<V: Verbs> {
+    files: Pario<V>,
+    open: Open,
+    is_closed: bool,
+}
+
+/// What is known of an open file.
+#[derive(Clone)]
+struct Open {
     handle: Handle,
     layout: Distribution,
     /// The life of its home in which it was opened.
@@ -30,15 +38,39 @@ pub struct File {
     in_use: Rc<InUse>,
 }
 
-impl File {
+impl<V: Verbs> File<V> {
+    /// One that its home has just opened for this node.
+    pub(super) fn new(files: &Pario<V>, handle: Handle, layout: Distribution, epoch: u64) -> File<V> {
+        *files.0.opens.borrow_mut().entry((handle, epoch)).or_default() += 1;
+        files.0.holds_home(HOME);
+        let open = Open { handle, layout, epoch, in_use: Rc::default() };
+        File { files: files.clone(), open, is_closed: false }
+    }
+
     /// Its handle, which no other file ever has.
     pub fn handle(&self) -> Handle {
-        self.handle
+        self.open.handle
     }
 
     /// How its bytes are distributed.
     pub fn layout(&self) -> Distribution {
-        self.layout
+        self.open.layout
+    }
+
+    fn in_use(&self) -> &Rc<InUse> {
+        &self.open.in_use
+    }
+}
+
+impl<V: Verbs> Drop for File<V> {
+    fn drop(&mut self) {
+        if !self.is_closed {
+            let (files, open) = (self.files.clone(), self.open.clone());
+            drop(self.files.0.rt.spawn(async move {
+                let asked = files.asks_to_close(&open).await;
+                drop(files.told_of_close(asked).await);
+            }));
+        }
     }
 }
 
@@ -73,14 +105,14 @@ impl<V: Verbs> Pario<V> {
     ///
     /// Writes by this handle are [lost](FsError::WritesLost), which is told once. A disk failed: nobody knows what is durable. Or a
     /// server restarted meanwhile, or cannot be reached.
-    pub async fn sync(&self, file: &File) -> Result<(), FsError> {
+    pub async fn sync(&self, file: &File<V>) -> Result<(), FsError> {
         // What is answered from now on is not covered.
-        let mut unsynced = Unsynced { file: &file.in_use, taken: file.in_use.unsynced.take() };
+        let mut unsynced = Unsynced { file: file.in_use(), taken: file.in_use().unsynced.take() };
         let (mut asked, mut synced) = (Vec::new(), Ok(()));
-        for part in 0..file.layout.servers() {
-            let held = Held { file: Some(Rc::clone(&file.in_use)), ..Held::NOTHING };
-            let request = Request::Sync { handle: file.handle };
-            match self.0.ask(self.server(file.layout, part), request, held).await {
+        for part in 0..file.layout().servers() {
+            let held = Held { file: Some(Rc::clone(file.in_use())), ..Held::NOTHING };
+            let request = Request::Sync { handle: file.handle() };
+            match self.0.ask(self.server(file.layout(), part), request, held).await {
                 Ok(told) => asked.push((part, told)),
                 Err(why) => synced = Err(why),
             }
@@ -104,7 +136,7 @@ impl<V: Verbs> Pario<V> {
     /// # Errors
     ///
     /// A server refused its part, restarted meanwhile or cannot be reached. What the buffer has then nobody knows.
-    pub async fn read(&self, file: &File, at: u64, into: Buffer<V>) -> (Result<usize, FsError>, Buffer<V>) {
+    pub async fn read(&self, file: &File<V>, at: u64, into: Buffer<V>) -> (Result<usize, FsError>, Buffer<V>) {
         let read = match contiguous(at, into.len()) {
             Ok((from, all)) => self.read_into(file, &from, &into, &all).await,
             Err(why) => Err(why),
@@ -118,7 +150,7 @@ impl<V: Verbs> Pario<V> {
     /// # Errors
     ///
     /// A server refused its part, restarted meanwhile or cannot be reached. Other parts are written, or not.
-    pub async fn write(&self, file: &File, at: u64, from: Buffer<V>) -> (Result<(), FsError>, Buffer<V>) {
+    pub async fn write(&self, file: &File<V>, at: u64, from: Buffer<V>) -> (Result<(), FsError>, Buffer<V>) {
         let written = match contiguous(at, from.len()) {
             Ok((to, all)) => self.write_from(file, &to, &from, &all).await,
             Err(why) => Err(why),
@@ -135,7 +167,7 @@ impl<V: Verbs> Pario<V> {
     /// request.
     pub async fn read_list(
         &self,
-        file: &File,
+        file: &File<V>,
         from: &View,
         into: Buffer<V>,
         at: &View,
@@ -151,7 +183,7 @@ impl<V: Verbs> Pario<V> {
     /// As [`Pario::write`] and [`Pario::read_list`].
     pub async fn write_list(
         &self,
-        file: &File,
+        file: &File<V>,
         to: &View,
         from: Buffer<V>,
         at: &View,
@@ -162,7 +194,7 @@ impl<V: Verbs> Pario<V> {
 
     async fn read_into(
         &self,
-        file: &File,
+        file: &File<V>,
         from: &View,
         into: &Buffer<V>,
         at: &View,
@@ -192,7 +224,7 @@ impl<V: Verbs> Pario<V> {
         Ok(all.below(size) as usize)
     }
 
-    async fn write_from(&self, file: &File, to: &View, from: &Buffer<V>, at: &View) -> Result<(), FsError> {
+    async fn write_from(&self, file: &File<V>, to: &View, from: &Buffer<V>, at: &View) -> Result<(), FsError> {
         let all = together(to, from, at)?;
         let slice = from.remote()?;
         let request = |part, eager, access: &Access| Request::Write {
@@ -206,7 +238,7 @@ impl<V: Verbs> Pario<V> {
         for (part, _, answer) in self.transfer(file, &all, from, request).await? {
             let Answer::At { epoch } = answer else { return Err(FsError::Nonsense) };
             if self.0.config.sync == Sync::Asked {
-                file.in_use.unsynced.borrow_mut().entry(part).or_insert(epoch);
+                file.in_use().unsynced.borrow_mut().entry(part).or_insert(epoch);
             }
         }
         Ok(())
@@ -220,14 +252,14 @@ impl<V: Verbs> Pario<V> {
     /// Asks each server that has a part of an access, and waits until all have answered: before that, the buffer is theirs.
     async fn transfer(
         &self,
-        file: &File,
+        file: &File<V>,
         all: &Access,
         buffer: &Buffer<V>,
         request: impl Fn(u16, bool, &Access) -> Request,
     ) -> Result<Vec<PartAnswer>, FsError> {
         let (mut parts, mut refused) = (Vec::new(), None);
         let _loaded = Loaded::new(&self.0.load, all.len);
-        let shares: Vec<_> = (0..file.layout.servers())
+        let shares: Vec<_> = (0..file.layout().servers())
             .map(|number| self.shares(file, number, all))
             .collect::<Result<_, _>>()?;
         let turns = shares.iter().map(Vec::len).max().unwrap_or_default();
@@ -237,9 +269,9 @@ impl<V: Verbs> Pario<V> {
                 let Some((access, eager)) = of_part.get(turn) else { continue };
                 // What rides in messages touches the buffer only here.
                 let buffer = if *eager { None } else { Some(buffer.held()) };
-                let held = Held { buffer, file: Some(Rc::clone(&file.in_use)), _slot: None };
+                let held = Held { buffer, file: Some(Rc::clone(file.in_use())), ..Held::NOTHING };
                 let request = request(number, *eager, access);
-                match self.0.ask(self.server(file.layout, number), request, held).await {
+                match self.0.ask(self.server(file.layout(), number), request, held).await {
                     Ok(told) => parts.push(Part { number, access: Some(access.clone()), told }),
                     Err(why) => refused = Some(why),
                 }
@@ -255,13 +287,13 @@ impl<V: Verbs> Pario<V> {
 
     /// The accesses for which a server is asked one by one, and whether their data ride in messages. By verbs that is one; a list
     /// of many regions is several, and by byte streams what a message carries is one.
-    fn shares(&self, file: &File, part: u16, all: &Access) -> Result<Vec<(Access, bool)>, FsError> {
+    fn shares(&self, file: &File<V>, part: u16, all: &Access) -> Result<Vec<(Access, bool)>, FsError> {
         let config = &self.0.config;
         let most = config.most_eager();
         let mut shares = Vec::new();
         for window in all.windows(self.list_room()) {
             let access = all.window(&window);
-            let mut pieces = access.pieces(file.layout, part, config.unit).peekable();
+            let mut pieces = access.pieces(file.layout(), part, config.unit).peekable();
             if pieces.peek().is_none() {
                 continue;
             }
@@ -276,7 +308,7 @@ impl<V: Verbs> Pario<V> {
             if more > room {
                 return Err(FsError::TooLong);
             }
-            let eager = Unit::all(access.pieces(file.layout, part, config.unit), most);
+            let eager = Unit::all(access.pieces(file.layout(), part, config.unit), most);
             let eager = eager.is_some_and(|unit| unit.len as usize + more <= room);
             shares.push((access, eager));
         }
@@ -293,9 +325,9 @@ impl<V: Verbs> Pario<V> {
     }
 
     /// A part's bytes of an access, one piece behind the other, from a buffer.
-    fn gather(&self, file: &File, part: u16, access: &Access, from: &Buffer<V>) -> Vec<u8> {
+    fn gather(&self, file: &File<V>, part: u16, access: &Access, from: &Buffer<V>) -> Vec<u8> {
         let mut bytes = Vec::new();
-        for Piece { memory, len, .. } in access.pieces(file.layout, part, self.0.config.unit) {
+        for Piece { memory, len, .. } in access.pieces(file.layout(), part, self.0.config.unit) {
             let at = bytes.len();
             bytes.resize(at + len as usize, 0);
             from.read(memory as usize, &mut bytes[at..]).expect("the view was held against the buffer");
@@ -307,14 +339,14 @@ impl<V: Verbs> Pario<V> {
     /// The other way round.
     fn scatter(
         &self,
-        file: &File,
+        file: &File<V>,
         part: u16,
         access: &Access,
         bytes: &[u8],
         into: &Buffer<V>,
     ) -> Result<(), FsError> {
         let mut rest = bytes;
-        for Piece { memory, len, .. } in access.pieces(file.layout, part, self.0.config.unit) {
+        for Piece { memory, len, .. } in access.pieces(file.layout(), part, self.0.config.unit) {
             let (here, behind) = rest.split_at_checked(len as usize).ok_or(FsError::Nonsense)?;
             into.write(memory as usize, here)?;
             rest = behind;
@@ -365,9 +397,9 @@ fn next_share(pieces: &mut Peekable<Pieces>, most: u32) -> Option<Range<u64>> {
     Some(first.data..end)
 }
 
-fn bytes_of(file: &File, access: &Access) -> Bytes {
+fn bytes_of<V: Verbs>(file: &File<V>, access: &Access) -> Bytes {
     let Access { file: view, file_from: from, len, .. } = access;
-    Bytes { handle: file.handle, layout: file.layout, file: view.clone(), from: *from, len: *len as u32 }
+    Bytes { handle: file.handle(), layout: file.layout(), file: view.clone(), from: *from, len: *len as u32 }
 }
 
 /// Views of as many bytes from a position of a file on as a buffer has, and of the buffer.

@@ -1,10 +1,11 @@
 //! A client's calls about names. Each is executed at most once, also where the directory's server begins anew before it answers.
 
-use super::super::calls::{self, Answered, Held};
+use super::super::calls::{self, Answered, Held, Opening};
 use super::super::messages::{Answer, Request};
 use super::super::service::Pario;
 use super::super::{DirEntry, Distribution, FsError, Metadata, Path, SetAttributes, Storage, Wire};
-use super::{File, HOME};
+use super::{File, HOME, Open};
+use crate::rt::sync::OneshotReceiver;
 use crate::transport::Rank;
 use std::rc::Rc;
 use weft_verbs::{Nanos, Verbs};
@@ -12,22 +13,10 @@ use weft_verbs::{Nanos, Verbs};
 /// How long a client waits before it opens another byte stream to a server of which one broke.
 const PAUSE: Nanos = Nanos::from_millis(10);
 
-/// A file that its user has given up: a call that is dropped before the home was asked leaves the rest to a task.
-struct Closing<'a, V: Verbs> {
-    files: &'a Pario<V>,
-    file: File,
-    is_asked: bool,
-}
-
-impl<V: Verbs> Drop for Closing<'_, V> {
-    fn drop(&mut self) {
-        if !self.is_asked {
-            let File { handle, layout, epoch, ref in_use } = self.file;
-            let (files, file) =
-                (self.files.clone(), File { handle, layout, epoch, in_use: Rc::clone(in_use) });
-            drop(self.files.0.rt.spawn(async move { drop(files.close(file).await) }));
-        }
-    }
+/// A close that the home was asked for, and whether it still has what was written.
+pub(super) struct Close {
+    kept: Result<(), FsError>,
+    told: Result<OneshotReceiver<Answered>, FsError>,
 }
 
 impl<V: Verbs> Pario<V> {
@@ -38,10 +27,12 @@ impl<V: Verbs> Pario<V> {
     ///
     /// The path cannot be, is there or lies in no directory, or the cluster has not that many servers. [`FsError::Stale`] if the directory's
     /// server began anew before it answered, and somebody has removed the file meanwhile: it was made, and is gone.
-    pub async fn create(&self, path: &str, layout: Option<Distribution>) -> Result<File, FsError> {
+    pub async fn create(&self, path: &str, layout: Option<Distribution>) -> Result<File<V>, FsError> {
         let layout = layout.unwrap_or_else(|| self.0.config.layout());
         let request = Request::Create { path: Path::checked(path)?, layout };
-        self.opened(self.once(request).await?)
+        let opening = Opening::default();
+        self.once_holding(request, || Held { opening: Some(Rc::clone(&opening)), ..Held::NOTHING }).await?;
+        opening.take().ok_or(FsError::Nonsense)
     }
 
     /// Opens a file.
@@ -49,20 +40,12 @@ impl<V: Verbs> Pario<V> {
     /// # Errors
     ///
     /// There is none at that path.
-    pub async fn open(&self, path: &str) -> Result<File, FsError> {
+    pub async fn open(&self, path: &str) -> Result<File<V>, FsError> {
         let request = Request::Open { path: Path::checked(path)? };
-        self.opened(self.until_answered(HOME, request).await?)
-    }
-
-    fn opened(&self, answer: Answer) -> Result<File, FsError> {
-        match answer {
-            Answer::Opened { handle, layout, epoch } if layout.fits(self.0.config.servers) => {
-                *self.0.opens.borrow_mut().entry((handle, epoch)).or_default() += 1;
-                self.0.holds_home(HOME);
-                Ok(File { handle, layout, epoch, in_use: Rc::default() })
-            }
-            _ => Err(FsError::Nonsense),
-        }
+        let opening = Opening::default();
+        let held = || Held { opening: Some(Rc::clone(&opening)), ..Held::NOTHING };
+        self.until_answered_holding(HOME, request, held).await?;
+        opening.take().ok_or(FsError::Nonsense)
     }
 
     /// Closes a file, once all of its calls have been answered, those included that nobody waits for any more. A file that
@@ -72,14 +55,18 @@ impl<V: Verbs> Pario<V> {
     ///
     /// Writes that were not synced are [lost](FsError::WritesLost), which a close tells if no sync has, before all else; the file is
     /// closed. Or the directory's server cannot be reached.
-    pub async fn close(&self, file: File) -> Result<(), FsError> {
-        let mut closing = Closing { files: self, file, is_asked: false };
-        let file = &closing.file;
-        file.in_use.idle().await;
-        let kept = self.kept(file).await;
-        let File { handle, epoch, .. } = *file;
+    pub async fn close(&self, mut file: File<V>) -> Result<(), FsError> {
+        let asked = self.asks_to_close(&file.open).await;
+        file.is_closed = true;
+        self.told_of_close(asked).await
+    }
+
+    /// Asks the home to close a file. Until then nothing has happened.
+    pub(super) async fn asks_to_close(&self, open: &Open) -> Close {
+        open.in_use.idle().await;
+        let kept = self.kept(open).await;
+        let Open { handle, epoch, .. } = *open;
         let told = self.0.ask(HOME, Request::Close { handle, epoch }, Held::NOTHING).await;
-        closing.is_asked = true;
         // When it has been sent, and not before: a home that asks what is open counts this close, or is not told of the file.
         {
             let mut opens = self.0.opens.borrow_mut();
@@ -89,6 +76,11 @@ impl<V: Verbs> Pario<V> {
             opens.retain(|_, times| *times > 0);
         }
         self.0.holds_home(HOME);
+        Close { kept, told }
+    }
+
+    /// What came of that.
+    pub(super) async fn told_of_close(&self, Close { kept, told }: Close) -> Result<(), FsError> {
         let closed = match told {
             Ok(told) => calls::answer(told).await,
             Err(why) => Err(why),
@@ -102,11 +94,11 @@ impl<V: Verbs> Pario<V> {
     }
 
     /// Whether the servers still have what was written to a file and not synced.
-    async fn kept(&self, file: &File) -> Result<(), FsError> {
-        let unsynced = file.in_use.unsynced.take();
+    async fn kept(&self, open: &Open) -> Result<(), FsError> {
+        let unsynced = open.in_use.unsynced.take();
         let mut kept = Ok(());
         for (part, epoch) in unsynced {
-            match self.until_answered(self.server(file.layout, part), Request::Epoch).await {
+            match self.until_answered(self.server(open.layout, part), Request::Epoch).await {
                 Ok(Answer::At { epoch: now }) if now == epoch => {}
                 Ok(Answer::At { .. }) => kept = Err(FsError::WritesLost),
                 Ok(_) => kept = kept.and(Err(FsError::Nonsense)),
@@ -233,8 +225,17 @@ impl<V: Verbs> Pario<V> {
 
     /// Asks a server, and once more if it began anew before it answered: nothing changes by what is asked.
     pub(super) async fn until_answered(&self, server: Rank, request: Request) -> Answered {
+        self.until_answered_holding(server, request, || Held::NOTHING).await
+    }
+
+    async fn until_answered_holding(
+        &self,
+        server: Rank,
+        request: Request,
+        held: impl Fn() -> Held<V>,
+    ) -> Answered {
         loop {
-            match self.call(server, request.clone(), Held::NOTHING).await {
+            match self.call(server, request.clone(), held()).await {
                 Err(FsError::Unknown) => self.pause().await,
                 told => return told,
             }
@@ -245,13 +246,17 @@ impl<V: Verbs> Pario<V> {
     /// answered to the call in this slot, and executes nothing twice. In memory it has no log, and nobody knows. Nor does it know a guest
     /// again, whose call ends as unknown.
     pub(super) async fn once(&self, request: Request) -> Answered {
+        self.once_holding(request, || Held::NOTHING).await
+    }
+
+    async fn once_holding(&self, request: Request, held: impl Fn() -> Held<V>) -> Answered {
         if matches!(self.0.config.storage, Storage::Memory { .. }) || self.0.mesh.is_of_guest() {
-            return self.call(HOME, request, Held::NOTHING).await;
+            return self.call(HOME, request, held()).await;
         }
         let slot = self.0.slots.take().await;
         let request = Request::Recorded { asked: slot.next(), request: Box::new(request) };
         loop {
-            let held = Held { _slot: Some(Rc::clone(&slot)), ..Held::NOTHING };
+            let held = Held { _slot: Some(Rc::clone(&slot)), ..held() };
             match self.call(HOME, request.clone(), held).await {
                 Err(FsError::Unknown) => self.pause().await,
                 told => return told,

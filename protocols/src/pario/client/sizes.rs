@@ -15,8 +15,8 @@ impl<V: Verbs> Pario<V> {
     /// # Errors
     ///
     /// A server cannot be reached.
-    pub async fn size(&self, file: &File) -> Result<u64, FsError> {
-        self.size_of(file.handle, file.layout, Some(&file.in_use)).await
+    pub async fn size(&self, file: &File<V>) -> Result<u64, FsError> {
+        self.size_of(file.handle(), file.layout(), Some(file.in_use())).await
     }
 
     pub(super) async fn size_of(
@@ -51,12 +51,12 @@ impl<V: Verbs> Pario<V> {
     /// # Errors
     ///
     /// No file is so long, or its home began anew meanwhile: then it is cut, or in part, or is not.
-    pub async fn truncate(&self, file: &File, size: u64) -> Result<(), FsError> {
+    pub async fn truncate(&self, file: &File<V>, size: u64) -> Result<(), FsError> {
         if size > 1 << 63 {
             return Err(FsError::Position { at: size, len: 0 });
         }
-        let held = Held { file: Some(Rc::clone(&file.in_use)), ..Held::NOTHING };
-        match self.call(HOME, Request::Truncate { handle: file.handle, size }, held).await? {
+        let held = Held { file: Some(Rc::clone(file.in_use())), ..Held::NOTHING };
+        match self.call(HOME, Request::Truncate { handle: file.handle(), size }, held).await? {
             Answer::Done => Ok(()),
             _ => Err(FsError::Nonsense),
         }
@@ -68,13 +68,13 @@ impl<V: Verbs> Pario<V> {
     /// # Errors
     ///
     /// As [`Pario::write`]: what was not written of a place that was given out stays zero.
-    pub async fn append(&self, file: &File, from: Buffer<V>) -> (Result<u64, FsError>, Buffer<V>) {
+    pub async fn append(&self, file: &File<V>, from: Buffer<V>) -> (Result<u64, FsError>, Buffer<V>) {
         let appended = self.append_from(file, &from).await;
         (appended, from)
     }
 
-    async fn append_from(&self, file: &File, from: &Buffer<V>) -> Result<u64, FsError> {
-        let (handle, len) = (file.handle, from.len() as u64);
+    async fn append_from(&self, file: &File<V>, from: &Buffer<V>) -> Result<u64, FsError> {
+        let (handle, len) = (file.handle(), from.len() as u64);
         let at = self.place(file, len).await?;
         let written = match contiguous(at, from.len()) {
             Ok((to, all)) => self.write_from(file, &to, from, &all).await,
@@ -85,20 +85,20 @@ impl<V: Verbs> Pario<V> {
             return Err(FsError::Unknown);
         }
         // The place is this client's until then; a home that began anew takes it to be.
-        let held = Held { file: Some(Rc::clone(&file.in_use)), ..Held::NOTHING };
+        let held = Held { file: Some(Rc::clone(file.in_use())), ..Held::NOTHING };
         drop(self.call(HOME, Request::Placed { handle, at }, held).await);
         written.map(|()| at)
     }
 
     /// A place behind the end of a file. Who had not seen how often the file was cut so far may have seen bytes that are gone.
-    async fn place(&self, file: &File, len: u64) -> Result<u64, FsError> {
+    async fn place(&self, file: &File<V>, len: u64) -> Result<u64, FsError> {
         loop {
-            let cuts = file.in_use.cuts.get();
+            let cuts = file.in_use().cuts.get();
             let least = self.size(file).await?;
-            let request = Request::Place { handle: file.handle, len, least, cuts };
+            let request = Request::Place { handle: file.handle(), len, least, cuts };
             match self.once(request).await? {
                 Answer::Place { at } => return Ok(at),
-                Answer::Cuts(cuts) => file.in_use.cuts.set(cuts),
+                Answer::Cuts(cuts) => file.in_use().cuts.set(cuts),
                 _ => return Err(FsError::Nonsense),
             }
         }

@@ -117,12 +117,12 @@ impl<V: Verbs> Remote<V> {
                 let buffer = self.files.buffer(bytes.len()).map_err(of(name))?;
                 buffer.write(0, bytes)?;
                 let write =
-                    async |file: &File| self.files.write(file, *at, buffer).await.0.map(|()| Reply::Done);
+                    async |file: &File<V>| self.files.write(file, *at, buffer).await.0.map(|()| Reply::Done);
                 self.with(name, Some(*handle), write).await
             }
             Request::Read { name, handle, at, len } => self.read(name, *handle, *at, *len).await,
             Request::Truncate { name, size } => {
-                let cut = async |file: &File| self.files.truncate(file, *size).await.map(|()| Reply::Done);
+                let cut = async |file: &File<V>| self.files.truncate(file, *size).await.map(|()| Reply::Done);
                 self.with(name, None, cut).await
             }
             Request::Remove { name } => done(name, self.files.unlink(name).await),
@@ -139,7 +139,7 @@ impl<V: Verbs> Remote<V> {
         &self,
         name: &str,
         handle: Option<Handle>,
-        does: impl AsyncFnOnce(&File) -> Result<Reply, FsError>,
+        does: impl AsyncFnOnce(&File<V>) -> Result<Reply, FsError>,
     ) -> Result<Reply, RemoteError> {
         let file = self.files.open(name).await.map_err(of(name))?;
         let it_is = handle.is_none_or(|handle| handle == file.handle());
@@ -173,7 +173,7 @@ impl<V: Verbs> Remote<V> {
         }
     }
 
-    async fn stat(&self, file: &File) -> Result<Reply, FsError> {
+    async fn stat(&self, file: &File<V>) -> Result<Reply, FsError> {
         let (handle, layout) = (file.handle(), file.layout());
         Ok(Reply::Stat { handle, size: self.files.size(file).await?, layout })
     }
@@ -200,7 +200,7 @@ impl<V: Verbs> Remote<V> {
         let buffer = self.files.buffer(len as usize).map_err(of(name))?;
         let mut bytes = vec![0; len as usize];
         let into = &mut bytes;
-        let read = async move |file: &File| {
+        let read = async move |file: &File<V>| {
             let (read, buffer) = self.files.read(file, at, buffer).await;
             let read = read?;
             buffer.read(0, &mut into[..read]).map_err(FsError::from)?;

@@ -18,7 +18,7 @@ use std::cell::{Cell, RefCell};
 use std::hash::Hash;
 use std::rc::Rc;
 use weft_protocols::locks::{Grant, LockClient, LockConfig, LockKey, LockService, Mode, Scheme};
-use weft_protocols::members::{self, Members, MembersConfig};
+use weft_protocols::members::{self, Members, MembersConfig, View};
 use weft_protocols::rt::fingerprint::StateHasher;
 use weft_protocols::rt::{Rt, WaitPoint};
 use weft_protocols::transport::{MeshConfig, Rank};
@@ -28,8 +28,9 @@ use weft_verbs::{Nanos, Wait};
 
 type Recorder = harness::Recorder<BesideExclusion>;
 
-/// The promise that this model judges itself.
+/// The promises that this model judges itself.
 const EXCLUSION: &str = "mutual exclusion";
+const KNOWS: &str = "who is left out knows it";
 
 /// By how much clocks differ: more than what a node's own work moves its clock in an execution.
 const DRIFT: Nanos = Nanos::from_millis(3);
@@ -73,14 +74,40 @@ pub(super) struct State {
 }
 
 impl State {
-    /// Whether those who live are a majority of the last view that any of them has. Who has none may yet get one.
+    fn is_dead(&self, node: usize) -> bool {
+        self.dead.iter().any(|(dead, _)| *dead == node)
+    }
+
+    fn living(&self) -> impl Iterator<Item = usize> {
+        (0..self.members.len()).filter(|node| !self.is_dead(*node))
+    }
+
+    /// The last view that any of those who live has.
+    fn last(&self) -> Option<View> {
+        self.living().filter_map(|node| self.members[node].view()).max_by_key(|view| view.id.number)
+    }
+
+    /// Whether those who live are a majority of the last view. Who has none may yet get one.
     fn has_majority(&self) -> bool {
-        let is_dead = |node: usize| self.dead.iter().any(|(dead, _)| *dead == node);
-        let living = (0..self.members.len()).filter(|node| !is_dead(*node));
-        let last = living.filter_map(|node| self.members[node].view()).max_by_key(|view| view.id.number);
-        last.is_none_or(|view| {
-            view.members.iter().filter(|member| !is_dead(member.rank.index())).count() >= view.quorum()
+        self.last().is_none_or(|view| {
+            view.members.iter().filter(|member| !self.is_dead(member.rank.index())).count() >= view.quorum()
         })
+    }
+
+    /// A node that lives, is not in the last view, and has not heard so.
+    fn unaware(&self) -> Option<usize> {
+        let last = self.last()?;
+        self.living().find(|node| {
+            let member = &self.members[*node];
+            !last.contains(member.me()) && !member.is_out()
+        })
+    }
+
+    fn all_know(&self) -> Result<(), Violation> {
+        match self.unaware() {
+            Some(node) => Err(Violation::new(KNOWS, format!("n{node} is left out and does not know it"))),
+            None => Ok(()),
+        }
     }
 }
 
@@ -187,7 +214,8 @@ impl Model for AmongMembers {
     }
 
     fn waits(&self, state: &State, _: &[NodeId], recorder: &Recorder) -> bool {
-        state.has_majority() && recorder.oracles(|oracles| oracles.unended() > 0)
+        let is_awaited = || state.unaware().is_some() || recorder.oracles(|oracles| oracles.unended() > 0);
+        state.has_majority() && is_awaited()
     }
 
     fn usual_faults(&self) -> FaultSet {
@@ -210,7 +238,7 @@ impl Model for AmongMembers {
     }
 
     fn promises(&self) -> &'static [&'static str] {
-        &[EXCLUSION]
+        &[EXCLUSION, KNOWS]
     }
 
     fn configurations(&self) -> usize {
@@ -282,6 +310,16 @@ impl Model for AmongMembers {
             }
             _ => Ok(()),
         }
+    }
+
+    fn finish(&self, state: &State, members: &[Member], _: &Recorder) -> Result<(), Violation> {
+        let mut nodes = members.iter().enumerate();
+        let broken = nodes.find_map(|(node, member)| self.violation_at(state, node, member));
+        broken.map_or_else(|| state.all_know(), Err)
+    }
+
+    fn finish_without(&self, state: &State, _: &[NodeId], _: &[Member]) -> Result<(), Violation> {
+        state.all_know()
     }
 
     fn violation_at(&self, state: &State, node: usize, _: &Member) -> Option<Violation> {

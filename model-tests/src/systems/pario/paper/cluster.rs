@@ -20,7 +20,7 @@ pub(super) async fn shared_file(
     is_first: bool,
     layout: Distribution,
     then: Nanos,
-) -> Option<File> {
+) -> Option<File<Sim>> {
     if is_first {
         return files.create("a file", Some(layout)).await.ok();
     }

@@ -62,7 +62,7 @@ struct Guest {
 
 impl Guest {
     /// One of the calls that are under way at a time, again and again until the round ends.
-    async fn calls(self, file: Rc<File>, nth: u32, round: usize, end: Nanos) -> Option<()> {
+    async fn calls(self, file: Rc<File<Sim>>, nth: u32, round: usize, end: Nanos) -> Option<()> {
         let mut buffer = self.files.buffer(PIECE as usize).ok()?;
         for turn in 0.. {
             if self.rt.now() >= end {

@@ -61,7 +61,7 @@ impl Client {
         }
     }
 
-    async fn transfer(&self, file: &File, buffer: Buffer<Sim>, writes: bool) -> Result<Buffer<Sim>, FsError> {
+    async fn transfer(&self, file: &File<Sim>, buffer: Buffer<Sim>, writes: bool) -> Result<Buffer<Sim>, FsError> {
         let (view, all) = (self.view(), View::of(0..BLOCK.into()));
         let (Some(view), Some(all)) = (view, all) else { return Err(FsError::TooLong) };
         let (done, back) = match writes {
@@ -75,7 +75,7 @@ impl Client {
     }
 
     /// Every piece by itself.
-    async fn one_by_one(self, file: Rc<File>, at_once: u32, writes: bool) -> Option<()> {
+    async fn one_by_one(self, file: Rc<File<Sim>>, at_once: u32, writes: bool) -> Option<()> {
         let workers: Vec<_> = (0..at_once)
             .map(|worker| {
                 let (this, file) = (self.clone(), Rc::clone(&file));

@@ -1,6 +1,7 @@
 //! Worlds of files: the shipped service on each way that data go, and readings of the paper that must be refuted.
 
 mod published;
+mod remote;
 mod shipped;
 
 use super::history::{Event, What};
@@ -15,7 +16,7 @@ use weft_verbs::Nanos;
 
 const KEYS: &[Key] = &[Key {
     name: "calls",
-    help: "what each client calls, w to write and r to read the same bytes of a file that is open and x to close it, a to append to the file and t to cut it, c to make and h to make and keep open, u to remove and n to give another one a name, k to make the other one and p to open it, m to make and write and o to open and read one file, l to leave as a guest and d to die as one, b to come to a barrier, g to make and open a file and s to cut one together with all others that do, as in w,rr",
+    help: "what each client calls, w to write and r to read the same bytes of a file that is open and x to close it, a to append to the file and t to cut it, i to list all names, c to make and h to make and keep open, u to remove and n to give another one a name, k to make the other one and p to open it, m to make and write and o to open and read one file, l to leave as a guest and d to die as one, b to come to a barrier, g to make and open a file and s to cut one together with all others that do, as in w,rr",
 }];
 
 macro_rules! worlds {
@@ -68,6 +69,12 @@ worlds! {
     "pario-group-barrier" Way::Durable, "bb,bb", "files: two members come to two barriers, while the server crashes and comes back";
     "pario-group-files" Way::Durable, "g,g", "files: two members of a group make a file on a disk and open it, while the server crashes and comes back";
     "pario-group-cut" Way::Eager, "sr,sr", "files: two members of a group cut a file and read it";
+    "pario-listed" Way::Eager, "cu,ii", "files: a client makes a file and removes its name, and another one lists the names meanwhile";
+    "pario-remote" Way::Remote, "mo", "files: a daemon makes and writes a file for another program and reads it, while its server crashes and comes back";
+    "pario-remote-names" Way::Remote, "cnu,i", "files: the same of who makes a file, renames it and looks for its old name, while another one lists the names with their sizes";
+    "pario-remote-replaced" Way::Remote, "uc,mo", "files: the same of who writes and reads a file that another one removes and makes anew";
+    "pario-remote-cut" Way::Remote, "mto", "files: the same of who makes a file, cuts and reads it";
+    "pario-dropped-remote" Way::Remote, "m!o,", "files: the same of a program that waits no longer for the file to be made and written, and reads it";
     "pario-restart" Way::Durable, "mo", "files: a client makes a file on a disk and looks at it, while its server crashes and comes back";
 }
 

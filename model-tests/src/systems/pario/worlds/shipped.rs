@@ -5,8 +5,9 @@ use super::super::content;
 use super::super::history::{self, Event, What};
 use super::super::requests::{Request, Tile};
 use super::super::workload::{Access, Durable, Keep, Mover, PfWork};
-use super::super::{Files, Service};
+use super::super::{Files, OPEN_FILES, Service, left_by};
 use super::InOrder;
+use super::remote::Caller;
 use crate::explore::{AnyModel, Coverage, Size, SizeError, Violation};
 use crate::fields::Span;
 use crate::harness::{DRIFT, Harness, Meeting, Member, Model, Quits, Recorder, Requests, Shape, at_rest};
@@ -56,6 +57,8 @@ pub(super) enum Way {
     Guests,
     /// In messages, from guests, to a server with a disk, which crashes and comes back.
     DurableGuests,
+    /// By name, from a daemon: to a server with a disk, which crashes and comes back.
+    Remote,
 }
 
 /// What a call of rows is about: as many as one list posts.
@@ -63,7 +66,7 @@ const ROWS: Tile = Tile { first: 0, cells: 1, rows: 4, stride: 2, list: false };
 
 impl Way {
     fn has_disk(self) -> bool {
-        matches!(self, Way::Durable | Way::DurableGuests | Way::DurableSpread)
+        matches!(self, Way::Durable | Way::DurableGuests | Way::DurableSpread | Way::Remote)
     }
 
     /// How many servers there are, the first nodes.
@@ -110,10 +113,11 @@ enum Call {
     Meet,
     MakeTogether,
     CutTogether,
+    List,
 }
 
 impl Call {
-    const ALL: [(char, Call); 18] = [
+    const ALL: [(char, Call); 19] = [
         ('w', Call::Write),
         ('r', Call::Read),
         ('c', Call::Create),
@@ -132,6 +136,7 @@ impl Call {
         ('b', Call::Meet),
         ('g', Call::MakeTogether),
         ('s', Call::CutTogether),
+        ('i', Call::List),
     ];
 
     fn letter(self) -> char {
@@ -141,6 +146,12 @@ impl Call {
     /// Whether all members of a group call it together.
     fn is_of_group(self) -> bool {
         matches!(self, Call::Meet | Call::MakeTogether | Call::CutTogether)
+    }
+
+    /// Whether a daemon does it for those who have nothing open.
+    fn is_by_name(self) -> bool {
+        use Call::{Create, CreateOther, Cut, List, Look, Make, Rename, Unlink};
+        matches!(self, Create | CreateOther | Make | Look | Cut | Unlink | Rename | List)
     }
 
     fn is_transfer(self) -> bool {
@@ -169,7 +180,7 @@ pub(super) fn make(
         let known = Call::ALL.into_iter().find(|(known, _)| *known == letter);
         known.map(|(_, call)| (call, quits)).ok_or_else(|| {
             SizeError(format!(
-                "calls are w, r, x, a, t, c, h, u, m, o, n, k, p, l, d, b, g and s, not '{letter}'"
+                "calls are w, r, x, a, t, c, h, u, m, o, n, k, p, l, d, b, g, s and i, not '{letter}'"
             ))
         })
     };
@@ -189,11 +200,15 @@ pub(super) fn make(
         let why = "guests read and write what they made (h): a file that is open from the start has them give signs of life for ever";
         return Err(SizeError(why.to_string()));
     }
+    let by_name = |(call, _): &Called| call.is_by_name();
+    if way == Way::Remote && !calls.iter().flatten().all(by_name) {
+        return Err(SizeError("a daemon is asked for c, k, m, o, t, u, n and i".into()));
+    }
     Ok(Harness::boxed(Calls { name, way, calls }))
 }
 
 /// A client's file, from the warm-up on.
-type Opened = Rc<RefCell<Option<File>>>;
+type Opened = Rc<RefCell<Option<File<Sim>>>>;
 
 /// What an execution keeps.
 pub(super) struct State {
@@ -246,6 +261,20 @@ impl Calls {
         self.calls.iter().flatten().any(|(call, _)| call.is_of_group())
     }
 
+    /// Whether no client has a file open at the end. One that was struck is not heard of again.
+    fn closes_all(&self) -> bool {
+        let is_open = |calls: &Vec<Called>| {
+            calls.iter().fold(false, |open, (call, _)| match call {
+                Call::Write | Call::Read | Call::Hold => true,
+                Call::Close | Call::Leave | Call::Die => false,
+                _ => open,
+            })
+        };
+        let all_live = !self.way.has_disk() || self.mortal().is_some();
+        let are_open_at_first = self.has_file_at_first() && self.calls.iter().any(Vec::is_empty);
+        all_live && !are_open_at_first && !self.calls.iter().any(is_open)
+    }
+
     /// Whether a file is there from the start: nobody makes it, and somebody reads or writes it.
     fn has_file_at_first(&self) -> bool {
         let any = |is: fn(&Call) -> bool| self.calls.iter().flatten().any(|(call, _)| is(call));
@@ -277,9 +306,10 @@ impl Model for Calls {
         }
     }
 
-    /// Who waits for a member that died waits on, and so only the server does.
+    /// Who waits for a member that died waits on, and so only the server does; and where a daemon crashes nobody sees whether a call
+    /// leaves anything open.
     fn mortal(&self) -> Option<NodeId> {
-        self.has_group().then_some(NodeId(0))
+        (self.has_group() || self.way == Way::Remote).then_some(NodeId(0))
     }
 
     /// A server that began anew waits a lease for its guests: they must be heard of before. Members of a group wait for each other, and who
@@ -310,7 +340,7 @@ impl Model for Calls {
     /// Restarts and disks that fail, where servers have disks.
     fn usual_faults(&self) -> FaultSet {
         match self.way {
-            Way::Durable | Way::DurableGuests | Way::DurableSpread => {
+            Way::Durable | Way::DurableGuests | Way::DurableSpread | Way::Remote => {
                 FaultSet::OF_DISKS.with(Outcome::Restart)
             }
             _ => FaultSet::ALL
@@ -377,11 +407,8 @@ impl Model for Calls {
     fn violation_at(&self, state: &State, node: usize, member: &Member) -> Option<Violation> {
         let service = &state.services[node];
         let conduct: Conduct = Files::conduct(&Files::counts(service));
-        // Clients of transfers keep their file open.
-        let mut left: Vec<_> = Files::leftovers(service).into_iter().chain(member.leftovers()).collect();
-        // A client that was struck is not heard of again.
-        let all_live = !self.way.has_disk() || self.mortal().is_some();
-        left.retain(|(what, _)| all_live || *what != "open files");
+        let mut left: Vec<_> = left_by(service).into_iter().chain(member.leftovers()).collect();
+        left.retain(|(what, _)| self.closes_all() || *what != OPEN_FILES);
         at_rest(node, conduct, left)
     }
 
@@ -425,7 +452,9 @@ impl Calls {
             let quits = calls.iter().any(|(_, quits)| *quits);
             let quits = quits.then(|| Quits::told(&rt, &members[node as usize].mesh, &next.mesh));
             let group = self.group(number, &client.files);
-            let user = User { rt: rt.clone(), node, way: self.way, quits, group, recorder };
+            let remote =
+                (self.way == Way::Remote).then(|| Caller::new(&rt, &client.files, self.work(), &recorder));
+            let user = User { rt: rt.clone(), node, way: self.way, quits, group, remote, recorder };
             drop(rt.spawn(user.calls(client, opened, calls)));
         }
     }
@@ -461,6 +490,7 @@ struct User {
     way: Way,
     quits: Option<Rc<Quits>>,
     group: Option<Membership>,
+    remote: Option<Caller>,
     recorder: Recorder<InOrder>,
 }
 
@@ -474,9 +504,14 @@ impl User {
                 self.recorder.record(Event { at_ns: 0, request: id, what: What::Failed });
             }
         }
+        // What is open stays so: to close it is a call.
+        *opened.borrow_mut() = client.open.take();
     }
 
     async fn call(&self, client: &mut Client<Sim>, id: RequestId, call: Call) {
+        if let Some(remote) = &self.remote {
+            return call_by_name(remote, id, call).await;
+        }
         let teller = Teller { rt: &self.rt, id, record: &self.recorder };
         let done = match call {
             Call::Write | Call::Read => teller.perform(client, self.way.transfer(call == Call::Write)).await,
@@ -503,6 +538,7 @@ impl User {
             Call::Leave => teller.perform(client, Request::Leave).await,
             Call::Die => teller.perform(client, Request::Die { file: 1, after: Nanos::ZERO }).await,
             Call::Look => teller.perform(client, Request::Look { file: 0 }).await,
+            Call::List => teller.perform(client, Request::List).await,
             Call::Meet | Call::MakeTogether | Call::CutTogether => {
                 self.call_together(&teller, client, call).await
             }
@@ -531,4 +567,21 @@ impl User {
             _ => teller.meet(group, meets).await,
         }
     }
+}
+
+/// A call of a daemon. There is no other one than these, which `make` has made sure of.
+async fn call_by_name(remote: &Caller, id: RequestId, call: Call) {
+    let done = match call {
+        Call::Create => remote.create(id, 0).await.map(drop),
+        Call::CreateOther => remote.create(id, 1).await.map(drop),
+        Call::Make => remote.make(id, 0).await,
+        Call::Look => remote.look(id, 0).await,
+        Call::Cut => remote.cut(id, 0).await,
+        Call::Unlink => remote.unlink(id, 0).await,
+        Call::Rename => remote.rename(id, 0, 1).await,
+        Call::List => remote.list(id).await,
+        _ => Ok(()),
+    };
+    // What failed was told.
+    drop(done);
 }

@@ -1,0 +1,147 @@
+//! Files by name, as `weft fs` has a daemon do: each call opens what it is about and closes it, and is repeated where a server began anew and
+//! nothing else comes of it.
+
+use super::super::content;
+use super::super::history::{Call, Cells, Event, What};
+use super::super::workload::PfWork;
+use super::InOrder;
+use crate::harness::Recorder;
+use crate::history::RequestId;
+use crate::record::Record;
+use weft_protocols::pario::remote::{Remote, RemoteError, Reply, Request};
+use weft_protocols::pario::{FsError, Handle, Pario};
+use weft_protocols::rt::Rt;
+use weft_sim::Sim;
+
+/// What asks a daemon, and tells of it.
+pub(super) struct Caller {
+    remote: Remote<Sim>,
+    work: PfWork,
+    recorder: Recorder<InOrder>,
+}
+
+/// The call failed, or was refused: it has been told.
+pub(super) struct Failed;
+
+fn name_of(file: u32) -> String {
+    format!("f{file}")
+}
+
+impl Caller {
+    pub(super) fn new(rt: &Rt<Sim>, files: &Pario<Sim>, work: PfWork, recorder: &Recorder<InOrder>) -> Caller {
+        Caller { remote: Remote::new(rt, files), work, recorder: recorder.clone() }
+    }
+
+    /// Asks, and tells of what came of it.
+    async fn asks(
+        &self,
+        id: RequestId,
+        call: Call,
+        request: Request,
+        what: impl FnOnce(&Reply) -> What,
+    ) -> Result<Reply, Failed> {
+        let happens = |what| self.recorder.record(Event { at_ns: 0, request: id, what });
+        happens(What::Calls(call));
+        let served = self.remote.serve(request).await;
+        happens(match &served {
+            Ok(reply) => what(reply),
+            Err(RemoteError::Fs(_, FsError::Exists)) => What::Exists,
+            Err(RemoteError::Fs(_, FsError::NotFound)) => What::NotFound,
+            Err(RemoteError::Fs(_, FsError::Stale)) => What::Stale,
+            Err(_) => What::Failed,
+        });
+        served.map_err(|_| Failed)
+    }
+
+    /// Makes a file.
+    pub(super) async fn create(&self, id: RequestId, file: u32) -> Result<Handle, Failed> {
+        let request = Request::Create { name: name_of(file), strip: None, servers: None };
+        self.opened(id, Call::Create(file), request).await
+    }
+
+    async fn stat(&self, id: RequestId, file: u32) -> Result<Handle, Failed> {
+        self.opened(id, Call::Open(file), Request::Stat { name: name_of(file) }).await
+    }
+
+    /// Asks what is answered by what a file is.
+    async fn opened(&self, id: RequestId, call: Call, request: Request) -> Result<Handle, Failed> {
+        let mut opened = None;
+        let tells = |reply: &Reply| match reply {
+            Reply::Stat { handle, .. } => {
+                opened = Some(*handle);
+                What::Opened(handle.0)
+            }
+            _ => What::Failed,
+        };
+        self.asks(id, call, request, tells).await?;
+        opened.ok_or(Failed)
+    }
+
+    fn cells(&self, handle: Handle) -> Cells {
+        let PfWork { cells, cell: bytes, .. } = self.work;
+        Cells { file: handle.0, first: 0, cells, rows: 1, stride: 0, bytes }
+    }
+
+    /// Makes a file, or looks for it, and writes it.
+    pub(super) async fn make(&self, id: RequestId, file: u32) -> Result<(), Failed> {
+        let handle = match self.create(id, file).await {
+            Ok(handle) => handle,
+            Err(Failed) => self.stat(id, file).await?,
+        };
+        let of = self.cells(handle);
+        let mut bytes = vec![0; of.len() as usize];
+        for (cell, bytes) in of.all().zip(bytes.chunks_mut(of.bytes as usize)) {
+            content::fill(id, of.file, cell, bytes);
+        }
+        let request = Request::Write { name: name_of(file), handle, at: 0, bytes };
+        self.done(id, Call::Write(of), request).await
+    }
+
+    /// Looks for a file and reads it.
+    pub(super) async fn look(&self, id: RequestId, file: u32) -> Result<(), Failed> {
+        let handle = self.stat(id, file).await?;
+        let of = self.cells(handle);
+        let request = Request::Read { name: name_of(file), handle, at: 0, len: of.len() as u32 };
+        let has = |reply: &Reply| match reply {
+            Reply::Bytes(bytes) => What::Has(content::runs(of.file, of.first, bytes, of.bytes as usize)),
+            _ => What::Failed,
+        };
+        self.asks(id, Call::Read(of), request, has).await.map(drop)
+    }
+
+    /// Looks for a file and cuts it to nothing.
+    pub(super) async fn cut(&self, id: RequestId, file: u32) -> Result<(), Failed> {
+        let handle = self.stat(id, file).await?;
+        let request = Request::Truncate { name: name_of(file), size: 0 };
+        self.done(id, Call::Truncate(handle.0, 0), request).await
+    }
+
+    /// Removes a name.
+    pub(super) async fn unlink(&self, id: RequestId, file: u32) -> Result<(), Failed> {
+        self.done(id, Call::Unlink(file), Request::Remove { name: name_of(file) }).await
+    }
+
+    /// Gives a file another one's name.
+    pub(super) async fn rename(&self, id: RequestId, from: u32, to: u32) -> Result<(), Failed> {
+        let request = Request::Rename { from: name_of(from), to: name_of(to), replaces: true };
+        self.done(id, Call::Rename(from, to), request).await
+    }
+
+    /// Asks for all names, with the sizes of their files.
+    pub(super) async fn list(&self, id: RequestId) -> Result<(), Failed> {
+        let request = Request::List { directory: String::new(), after: String::new(), sizes: true };
+        let number = |name: &str| name.strip_prefix('f').and_then(|number| number.parse().ok());
+        let names = |reply: &Reply| match reply {
+            Reply::Names { entries, .. } => {
+                let numbers = entries.iter().map(|entry| number(&entry.name).unwrap_or(u32::MAX));
+                What::Names(numbers.collect())
+            }
+            _ => What::Failed,
+        };
+        self.asks(id, Call::List, request, names).await.map(drop)
+    }
+
+    async fn done(&self, id: RequestId, call: Call, request: Request) -> Result<(), Failed> {
+        self.asks(id, call, request, |_| What::Done).await.map(drop)
+    }
+}
