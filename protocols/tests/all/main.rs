@@ -12,6 +12,7 @@ mod dsm_freed;
 mod lint;
 mod locks;
 mod members;
+mod pario_dropped;
 mod pario_remote;
 mod sdp;
 mod sdp_crash;

@@ -114,6 +114,13 @@ impl Cluster {
         cluster.manned()
     }
 
+    /// The same, of messages that may be so long.
+    pub fn narrow_with_messages(nodes: u32, seed: u64, max_queued: u32, longest: u32) -> Cluster {
+        let mut cluster = Cluster::unmanned(nodes, 1, seed, Wait::Poll);
+        (cluster.max_queued, cluster.max_message) = (Some(max_queued), Some(longest));
+        cluster.manned()
+    }
+
     /// Of nodes whose acknowledgements wait so long for a message that carries them.
     pub fn acknowledging_late(nodes: u32, rails: u8, seed: u64, ack_delay: Nanos) -> Cluster {
         let mut cluster = Cluster::unmanned(nodes, rails, seed, Wait::Notify);
