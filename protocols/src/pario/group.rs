@@ -95,7 +95,11 @@ impl<V: Verbs> Group<V> {
     }
 
     /// What is not open at all members is not open here.
-    async fn not_opened(&self, file: Option<File<V>>, agreed: Result<u64, FsError>) -> Result<File<V>, FsError> {
+    async fn not_opened(
+        &self,
+        file: Option<File<V>>,
+        agreed: Result<u64, FsError>,
+    ) -> Result<File<V>, FsError> {
         if let Some(file) = file {
             self.files.close(file).await?;
         }

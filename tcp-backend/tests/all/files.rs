@@ -113,7 +113,7 @@ fn client<F: Future<Output = Result<(), FsError>> + 'static>(
 }
 
 /// Makes a file. A server that is not there yet is asked again.
-async fn made(rt: &Rt<Tcp>, files: &Pario<Tcp>, name: &str) -> Result<File, FsError> {
+async fn made(rt: &Rt<Tcp>, files: &Pario<Tcp>, name: &str) -> Result<File<Tcp>, FsError> {
     loop {
         match files.create(name, None).await {
             Err(FsError::Unknown) => rt.sleep(Nanos::from_millis(10)).await,

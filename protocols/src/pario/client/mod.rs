@@ -136,7 +136,12 @@ impl<V: Verbs> Pario<V> {
     /// # Errors
     ///
     /// A server refused its part, restarted meanwhile or cannot be reached. What the buffer has then nobody knows.
-    pub async fn read(&self, file: &File<V>, at: u64, into: Buffer<V>) -> (Result<usize, FsError>, Buffer<V>) {
+    pub async fn read(
+        &self,
+        file: &File<V>,
+        at: u64,
+        into: Buffer<V>,
+    ) -> (Result<usize, FsError>, Buffer<V>) {
         let read = match contiguous(at, into.len()) {
             Ok((from, all)) => self.read_into(file, &from, &into, &all).await,
             Err(why) => Err(why),
@@ -224,7 +229,13 @@ impl<V: Verbs> Pario<V> {
         Ok(all.below(size) as usize)
     }
 
-    async fn write_from(&self, file: &File<V>, to: &View, from: &Buffer<V>, at: &View) -> Result<(), FsError> {
+    async fn write_from(
+        &self,
+        file: &File<V>,
+        to: &View,
+        from: &Buffer<V>,
+        at: &View,
+    ) -> Result<(), FsError> {
         let all = together(to, from, at)?;
         let slice = from.remote()?;
         let request = |part, eager, access: &Access| Request::Write {

@@ -61,7 +61,12 @@ impl Client {
         }
     }
 
-    async fn transfer(&self, file: &File<Sim>, buffer: Buffer<Sim>, writes: bool) -> Result<Buffer<Sim>, FsError> {
+    async fn transfer(
+        &self,
+        file: &File<Sim>,
+        buffer: Buffer<Sim>,
+        writes: bool,
+    ) -> Result<Buffer<Sim>, FsError> {
         let (view, all) = (self.view(), View::of(0..BLOCK.into()));
         let (Some(view), Some(all)) = (view, all) else { return Err(FsError::TooLong) };
         let (done, back) = match writes {

@@ -50,6 +50,7 @@ worlds! {
     "pario-dropped-write" Way::Staged, "w!r,r", "files: a client drops its write at any moment and reads, beside another one that reads";
     "pario-dropped-read" Way::Staged, "r!w,r", "files: a client drops its read and writes: what is still moved reaches no buffer of the next call";
     "pario-dropped-offered" Way::Offered, "w!w,", "files: the same of a write into a place that the server offers, which comes back";
+    "pario-dropped-narrow" Way::Narrow, "w!x,", "files: a client drops its write of two rows, of which one may wait for room, and closes the file";
     "pario-dropped-rows" Way::List, "w!r,w", "files: the same of four rows, beside another client's";
     "pario-dropped-names" Way::Eager, "c!u,cu", "files: the same of who makes a file and closes it, and removes its name";
     "pario-dropped-append" Way::Durable, "a!a,", "files: the same of an append to a file on a disk, while its server crashes and comes back";

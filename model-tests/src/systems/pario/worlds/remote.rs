@@ -28,7 +28,12 @@ fn name_of(file: u32) -> String {
 }
 
 impl Caller {
-    pub(super) fn new(rt: &Rt<Sim>, files: &Pario<Sim>, work: PfWork, recorder: &Recorder<InOrder>) -> Caller {
+    pub(super) fn new(
+        rt: &Rt<Sim>,
+        files: &Pario<Sim>,
+        work: PfWork,
+        recorder: &Recorder<InOrder>,
+    ) -> Caller {
         Caller { remote: Remote::new(rt, files), work, recorder: recorder.clone() }
     }
 

@@ -47,6 +47,8 @@ pub(super) enum Way {
     Offered,
     /// By RDMA, as rows of one cell that are staged together.
     List,
+    /// By RDMA, as two rows of which each is a request, with room for one message.
+    Narrow,
     /// In messages, to servers with a disk, which crash and come back.
     Durable,
     /// In messages, over two servers.
@@ -63,6 +65,9 @@ pub(super) enum Way {
 
 /// What a call of rows is about: as many as one list posts.
 const ROWS: Tile = Tile { first: 0, cells: 1, rows: 4, stride: 2, list: false };
+
+/// The same in requests of their own.
+const APART: Tile = Tile { rows: 2, list: true, ..ROWS };
 
 impl Way {
     fn has_disk(self) -> bool {
@@ -85,6 +90,8 @@ impl Way {
 
     fn transfer(self, writes: bool) -> Request {
         match (self, writes) {
+            (Way::Narrow, true) => Request::WriteTile(APART),
+            (Way::Narrow, false) => Request::ReadTile(APART),
             (Way::List, true) => Request::WriteTile(ROWS),
             (Way::List, false) => Request::ReadTile(ROWS),
             (_, true) => Request::Write { file: 0, first: 0, cells: CELLS },
@@ -229,7 +236,7 @@ impl Calls {
 
     fn work(&self) -> PfWork {
         let cell = content::SHORTEST;
-        let by_rdma = [Way::Staged, Way::Offered, Way::List].contains(&self.way);
+        let by_rdma = [Way::Staged, Way::Offered, Way::List, Way::Narrow].contains(&self.way);
         PfWork {
             strip: cell,
             cell,
@@ -253,6 +260,7 @@ impl Calls {
         let (work, never) = (self.work(), Nanos::MAX);
         // Each sector of the log's room would be one more that a crash keeps or loses.
         let config = FsConfig { log_room: 0, ..work.config() };
+        let config = if self.way == Way::Narrow { FsConfig { regions: 1, ..config } } else { config };
         let config = if self.way.has_disk() { config } else { FsConfig { probe_after: never, ..config } };
         Service::start(place, &work, config).expect("nobody else has the channel")
     }
@@ -297,6 +305,10 @@ impl Model for Calls {
     fn mesh(&self, config: &mut MeshConfig) {
         // A request with two views, or an offer, is longer than what worlds have by default.
         config.max_message = if self.way == Way::Offered { 896 } else { 192 };
+        if self.way == Way::Narrow {
+            // There is room again once what was sent is acknowledged.
+            (config.max_queued, config.ack_delay, config.probe_after) = (1, LEASE, LEASE * 4);
+        }
     }
 
     fn meeting(&self) -> Meeting {
@@ -315,7 +327,9 @@ impl Model for Calls {
     /// A server that began anew waits a lease for its guests: they must be heard of before. Members of a group wait for each other, and who
     /// looks whether its server lives must not do so for ever before another one has looked.
     fn drift(&self) -> Option<Nanos> {
-        let waits = self.way == Way::DurableGuests || (self.way.has_disk() && self.has_group());
+        let waits = self.way == Way::DurableGuests
+            || self.way == Way::Narrow
+            || (self.way.has_disk() && self.has_group());
         waits.then_some(DRIFT)
     }
 
@@ -337,9 +351,11 @@ impl Model for Calls {
         all
     }
 
-    /// Restarts and disks that fail, where servers have disks.
+    /// Restarts and disks that fail, where servers have disks. Who looks whether what it sent has come does so without end in an order in
+    /// which nothing else happens.
     fn usual_faults(&self) -> FaultSet {
         match self.way {
+            Way::Narrow => FaultSet::NONE,
             Way::Durable | Way::DurableGuests | Way::DurableSpread | Way::Remote => {
                 FaultSet::OF_DISKS.with(Outcome::Restart)
             }
