@@ -7,7 +7,7 @@ use super::error::Refusal;
 use super::messages::{Answer, Request};
 use super::slots::Slot;
 use super::wire::Wire;
-use super::{File, FsError, FsStats};
+use super::{Distribution, FsError, FsStats, Handle};
 use crate::rt::sync::{Changed, OneshotReceiver, OneshotSender, Signal, oneshot};
 use crate::transport::{Hold, Rank};
 use std::cell::{Cell, RefCell};
@@ -22,8 +22,8 @@ pub(super) type Answered = Result<Answer, FsError>;
 pub(super) struct Held<V: Verbs> {
     pub buffer: Option<Buffer<V>>,
     pub file: Option<Rc<InUse>>,
-    /// Where the file goes that it opens.
-    pub opening: Option<Opening<V>>,
+    /// What takes the file that it opens.
+    pub opening: Option<Rc<dyn Opens>>,
     /// Where the answer is kept until this is given back.
     pub _slot: Option<Rc<Slot>>,
 }
@@ -32,8 +32,11 @@ impl<V: Verbs> Held<V> {
     pub(super) const NOTHING: Held<V> = Held { buffer: None, file: None, opening: None, _slot: None };
 }
 
-/// Where a file is from the answer to who opens it, until that one takes it: it is closed if nobody does.
-pub(super) type Opening<V> = Rc<RefCell<Option<File<V>>>>;
+/// What takes a file as its home says that it is open, whether or not somebody still waits for that.
+pub(super) trait Opens {
+    /// It is open, in this life of its home.
+    fn opened(&self, handle: Handle, layout: Distribution, epoch: u64);
+}
 
 /// How many calls of a file are not answered, and what of it may be lost.
 #[derive(Default)]
@@ -70,6 +73,9 @@ impl<V: Verbs> Open<V> {
         if let Some(file) = &held.file {
             file.calls.set(file.calls.get() - 1);
             file.fewer.notify();
+        }
+        if let (Some(opening), Ok(Answer::Opened { handle, layout, epoch })) = (&held.opening, &answer) {
+            opening.opened(*handle, *layout, *epoch);
         }
         drop(held);
         fewer.notify();
@@ -155,11 +161,6 @@ impl<V: Verbs> Calls<V> {
     pub(super) fn buffer_of(&self, id: u64, server: Rank) -> Option<Buffer<V>> {
         let open = self.open.borrow();
         open.get(&id).filter(|open| open.server == server)?.held.buffer.as_ref().map(Buffer::held)
-    }
-
-    /// Where the file goes that an open call of a server opens.
-    pub(super) fn opening_of(&self, id: u64, server: Rank) -> Option<Opening<V>> {
-        self.open.borrow().get(&id).filter(|open| open.server == server)?.held.opening.clone()
     }
 
     /// Waits until a call has ended.

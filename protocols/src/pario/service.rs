@@ -8,7 +8,7 @@ use super::server::{self, Server};
 use super::slots::Slots;
 use super::watch;
 use super::wire::{Arrived, CHANNEL, Streams, UNASKED, Wire};
-use super::{File, FsConfig, FsError, FsStats, Handle};
+use super::{FsConfig, FsError, FsStats, Handle};
 use crate::rt::Rt;
 use crate::rt::sync::OneshotReceiver;
 use crate::transport::{Hold, Inbox, Incoming, Mesh, Rank};
@@ -258,12 +258,6 @@ impl<V: Verbs> Pario<V> {
             && self.0.calls.is_open(*id, from)
         {
             server::heard(&self.0, from, files, *more);
-        }
-        if let Some((id, Answer::Opened { handle, layout, epoch })) = answer
-            && layout.fits(self.0.config.servers)
-            && let Some(opening) = self.0.calls.opening_of(id, from)
-        {
-            *opening.borrow_mut() = Some(File::new(self, handle, layout, epoch));
         }
         let mut stats = self.0.stats.borrow_mut();
         match answer {

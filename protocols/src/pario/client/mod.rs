@@ -5,17 +5,17 @@ mod sizes;
 
 use super::access::{Access, PIECES, Piece, Pieces, Unit};
 use super::buffer::Buffer;
-use super::calls::{self, Answered, Held, InUse};
+use super::calls::{self, Answered, Held, InUse, Opens};
 use super::messages::{Answer, Bytes, HEADER, Memory, PLAIN, Request, Source, Target};
-use super::service::Pario;
+use super::service::{Pario, Shared};
 use super::{Distribution, FsError, Handle, Sync, View, Wire};
 use crate::rt::sync::OneshotReceiver;
 use crate::transport::Rank;
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::iter::Peekable;
 use std::ops::Range;
-use std::rc::Rc;
+use std::rc::{Rc, Weak};
 use weft_verbs::{RemoteSlice, Verbs};
 
 /// The server that has the directory.
@@ -40,7 +40,7 @@ struct Open {
 
 impl<V: Verbs> File<V> {
     /// One that its home has just opened for this node.
-    pub(super) fn new(files: &Pario<V>, handle: Handle, layout: Distribution, epoch: u64) -> File<V> {
+    fn new(files: &Pario<V>, handle: Handle, layout: Distribution, epoch: u64) -> File<V> {
         *files.0.opens.borrow_mut().entry((handle, epoch)).or_default() += 1;
         files.0.holds_home(HOME);
         let open = Open { handle, layout, epoch, in_use: Rc::default() };
@@ -59,6 +59,36 @@ impl<V: Verbs> File<V> {
 
     fn in_use(&self) -> &Rc<InUse> {
         &self.open.in_use
+    }
+}
+
+/// Where a file is from the answer to who opens it, until that one takes it: it is closed if nobody does.
+struct Opening<V: Verbs> {
+    /// It is part of the call, and so of the service.
+    files: Weak<Shared<V>>,
+    file: RefCell<Option<File<V>>>,
+}
+
+impl<V: Verbs> Opening<V> {
+    fn new(files: &Pario<V>) -> Rc<Opening<V>> {
+        Rc::new(Opening { files: Rc::downgrade(&files.0), file: RefCell::default() })
+    }
+
+    fn held(self: &Rc<Self>) -> Held<V> {
+        Held { opening: Some(Rc::clone(self) as Rc<dyn Opens>), ..Held::NOTHING }
+    }
+
+    fn take(&self) -> Result<File<V>, FsError> {
+        self.file.take().ok_or(FsError::Nonsense)
+    }
+}
+
+impl<V: Verbs> Opens for Opening<V> {
+    fn opened(&self, handle: Handle, layout: Distribution, epoch: u64) {
+        let files = self.files.upgrade().map(Pario);
+        if let Some(files) = files.filter(|files| layout.fits(files.0.config.servers)) {
+            self.file.replace(Some(File::new(&files, handle, layout, epoch)));
+        }
     }
 }
 

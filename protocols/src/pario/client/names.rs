@@ -1,10 +1,10 @@
 //! A client's calls about names. Each is executed at most once, also where the directory's server begins anew before it answers.
 
-use super::super::calls::{self, Answered, Held, Opening};
+use super::super::calls::{self, Answered, Held};
 use super::super::messages::{Answer, Request};
 use super::super::service::Pario;
 use super::super::{DirEntry, Distribution, FsError, Metadata, Path, SetAttributes, Storage, Wire};
-use super::{File, HOME, Open};
+use super::{File, HOME, Open, Opening};
 use crate::rt::sync::OneshotReceiver;
 use crate::transport::Rank;
 use std::rc::Rc;
@@ -30,9 +30,9 @@ impl<V: Verbs> Pario<V> {
     pub async fn create(&self, path: &str, layout: Option<Distribution>) -> Result<File<V>, FsError> {
         let layout = layout.unwrap_or_else(|| self.0.config.layout());
         let request = Request::Create { path: Path::checked(path)?, layout };
-        let opening = Opening::default();
-        self.once_holding(request, || Held { opening: Some(Rc::clone(&opening)), ..Held::NOTHING }).await?;
-        opening.take().ok_or(FsError::Nonsense)
+        let opening = Opening::new(self);
+        self.once_holding(request, || opening.held()).await?;
+        opening.take()
     }
 
     /// Opens a file.
@@ -42,10 +42,9 @@ impl<V: Verbs> Pario<V> {
     /// There is none at that path.
     pub async fn open(&self, path: &str) -> Result<File<V>, FsError> {
         let request = Request::Open { path: Path::checked(path)? };
-        let opening = Opening::default();
-        let held = || Held { opening: Some(Rc::clone(&opening)), ..Held::NOTHING };
-        self.until_answered_holding(HOME, request, held).await?;
-        opening.take().ok_or(FsError::Nonsense)
+        let opening = Opening::new(self);
+        self.until_answered_holding(HOME, request, || opening.held()).await?;
+        opening.take()
     }
 
     /// Closes a file, once all of its calls have been answered, those included that nobody waits for any more. A file that
