@@ -205,6 +205,15 @@ pub trait Model {
         recorder: &Recorder<Self::Oracles>,
     ) -> Result<(), Violation> {
         let _ = recorder;
+        self.judge_each(state, members)
+    }
+
+    /// Asks each node what it finds at an end by itself.
+    ///
+    /// # Errors
+    ///
+    /// The first [violation](Model::violation_at).
+    fn judge_each(&self, state: &Self::State, members: &[Member]) -> Result<(), Violation> {
         let mut nodes = members.iter().enumerate();
         nodes.find_map(|(node, member)| self.violation_at(state, node, member)).map_or(Ok(()), Err)
     }

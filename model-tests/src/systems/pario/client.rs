@@ -37,10 +37,26 @@ impl<V: Verbs> Client<V> {
 }
 
 /// The path of the file of a number, where files are spread over so many directories.
-fn path(file: u32, directories: u32) -> String {
+pub(super) fn path(file: u32, directories: u32) -> String {
     match file.checked_rem(directories) {
         Some(directory) => format!("{}/f{file}", directory_of(directory)),
         None => format!("f{file}"),
+    }
+}
+
+/// The file of a name in its directory; a stranger's is one that no client makes.
+pub(super) fn file_of(name: &str) -> u32 {
+    name.strip_prefix('f').and_then(|number| number.parse().ok()).unwrap_or(u32::MAX)
+}
+
+/// What a call that failed is told as.
+pub(super) fn told(why: &FsError) -> What {
+    match why {
+        FsError::Exists => What::Exists,
+        FsError::NotFound => What::NotFound,
+        FsError::WritesLost => What::Lost,
+        FsError::Stale => What::Stale,
+        _ => What::Failed,
     }
 }
 
@@ -73,11 +89,7 @@ impl<V: Verbs, R: Record<Event>> Teller<'_, V, R> {
         let made = made.await;
         self.happens(match &made {
             Ok(done) => what(done),
-            Err(FsError::Exists) => What::Exists,
-            Err(FsError::NotFound) => What::NotFound,
-            Err(FsError::WritesLost) => What::Lost,
-            Err(FsError::Stale) => What::Stale,
-            Err(_) => What::Failed,
+            Err(why) => told(why),
         })
         .await;
         made
@@ -213,8 +225,6 @@ impl<V: Verbs, R: Record<Event>> Teller<'_, V, R> {
     }
 
     async fn list(&self, client: &Client<V>) -> Result<(), FsError> {
-        let number =
-            |name: &str| name.strip_prefix('f').and_then(|number| number.parse().ok()).unwrap_or(u32::MAX);
         let names = async {
             let directories = client.work.directories;
             let paths = match directories {
@@ -224,7 +234,7 @@ impl<V: Verbs, R: Record<Event>> Teller<'_, V, R> {
             let mut numbers: Vec<u32> = Vec::new();
             for path in paths {
                 match client.files.readdir(&path).await {
-                    Ok(entries) => numbers.extend(entries.iter().map(|entry| number(entry.name.as_str()))),
+                    Ok(entries) => numbers.extend(entries.iter().map(|entry| file_of(entry.name.as_str()))),
                     // Nobody has made it yet, so that nothing is in it.
                     Err(FsError::NotFound) if directories > 0 => {}
                     Err(why) => return Err(why),

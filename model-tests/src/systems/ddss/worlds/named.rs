@@ -371,10 +371,7 @@ impl Model for World {
         members: &[Member],
         recorder: &Recorder<NameOracles>,
     ) -> Result<(), Violation> {
-        let mut each = members.iter().enumerate();
-        if let Some(violation) = each.find_map(|(node, member)| self.violation_at(nodes, node, member)) {
-            return Err(violation);
-        }
+        self.judge_each(nodes, members)?;
         let judged = recorder.oracles(NameOracles::judge);
         judged.map_err(|text| Violation::new(Linearizability::NAME, text))?;
         let kept: usize = nodes.iter().map(|ddss| ddss.kept().len()).sum();

@@ -223,10 +223,7 @@ impl<R: Reading> Model for Crash<R> {
         members: &[harness::Member],
         _: &harness::Recorder<Oracles>,
     ) -> Result<(), Violation> {
-        let mut nodes = members.iter().enumerate();
-        if let Some(violation) = nodes.find_map(|(node, member)| self.violation_at(state, node, member)) {
-            return Err(violation);
-        }
+        self.judge_each(state, members)?;
         let lives = |rank: Rank| !state.deaths.has(rank);
         books(&state.services, state.shared, lives).map_err(|text| Violation::new("book", text))
     }

@@ -160,10 +160,7 @@ impl<R: Reading> Model for Litmus<R> {
     }
 
     fn finish(&self, state: &State<R>, members: &[Member], _: &Recorder<ByThread>) -> Result<(), Violation> {
-        let mut nodes = members.iter().enumerate();
-        if let Some(violation) = nodes.find_map(|(node, member)| self.violation_at(state, node, member)) {
-            return Err(violation);
-        }
+        self.judge_each(state, members)?;
         books(&state.services, state.shared, |_| true).map_err(|text| Violation::new("book", text))?;
         let outcome = self.outcome(state);
         match self.allowed.iter().any(|(allowed, _)| *allowed == outcome) {

@@ -123,12 +123,10 @@ impl AmongMembers {
 
     /// Whether a node's hold counts. A dead one's does until no clock can be behind the end of its lease.
     fn counts(&self, state: &State, members: &[Member], node: usize, grant: &Grant<Sim>) -> bool {
-        let is_dead = |node: usize| state.dead.iter().find(|(dead, _)| *dead == node);
-        match is_dead(node) {
+        match state.dead.iter().find(|(dead, _)| *dead == node) {
             None => grant.counts(),
             Some((_, until)) => {
-                let alive = (0..members.len()).filter(|node| is_dead(*node).is_none());
-                alive.map(|node| members[node].rt.now()).min().is_some_and(|now| now < *until)
+                state.living().map(|node| members[node].rt.now()).min().is_some_and(|now| now < *until)
             }
         }
     }
@@ -313,9 +311,8 @@ impl Model for AmongMembers {
     }
 
     fn finish(&self, state: &State, members: &[Member], _: &Recorder) -> Result<(), Violation> {
-        let mut nodes = members.iter().enumerate();
-        let broken = nodes.find_map(|(node, member)| self.violation_at(state, node, member));
-        broken.map_or_else(|| state.all_know(), Err)
+        self.judge_each(state, members)?;
+        state.all_know()
     }
 
     fn finish_without(&self, state: &State, _: &[NodeId], _: &[Member]) -> Result<(), Violation> {

@@ -1,6 +1,6 @@
 //! Section 7.2: all clients write a block each to one file, and read it back.
 
-use super::cluster::{cluster, files, shared_file};
+use super::cluster::{cluster, files, keeps_open, shared_file};
 use crate::paper::{PaperError, Row, X, refused};
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -78,9 +78,7 @@ fn measure(profile: &Profile, servers: u32, clients: u32, wire: Wire) -> Result<
                     begin += SPAN;
                 }
             }
-            // Nobody closes the file while others read.
-            rt.sleep_until(begin).await;
-            drop(file);
+            keeps_open(&rt, file, begin).await;
             Some(())
         }));
     }

@@ -28,6 +28,12 @@ pub(super) async fn shared_file(
     files.open("a file").await.ok()
 }
 
+/// Keeps a file open until then: nobody closes it while others read.
+pub(super) async fn keeps_open<T>(rt: &Rt<Sim>, file: T, until: Nanos) {
+    rt.sleep_until(until).await;
+    drop(file);
+}
+
 /// Starts the file service on every node.
 pub(super) fn files(cluster: &Cluster, config: FsConfig) -> Result<Vec<Pario<Sim>>, PaperError> {
     let start = |Machine { rt, mesh }: &Machine| Pario::start(rt, mesh, config).map_err(refused);

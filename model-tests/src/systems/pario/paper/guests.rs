@@ -1,7 +1,7 @@
 //! Many clients: guests of file servers, from 16 to 1,024 of them at a time. How fast they are together, how even their shares are, and
 //! what a server registers for each.
 
-use super::cluster::{files, shared_file};
+use super::cluster::{files, keeps_open, shared_file};
 use crate::paper::{Axis, Cluster, Group, Lines, Note, PaperError, Plot, Row, Scale, Shape, X};
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -114,9 +114,7 @@ impl Guest {
             }
         }
         book.borrow_mut().push(self.number);
-        // Nobody closes the file while others read.
-        self.rt.sleep_until(ready + SPAN * 4).await;
-        drop(file);
+        keeps_open(&self.rt, file, ready + SPAN * 4).await;
         Some(())
     }
 }

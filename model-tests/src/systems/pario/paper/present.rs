@@ -144,9 +144,7 @@ fn bulk(profile: &Profile, config: FsConfig, access: Access) -> Result<([f64; 2]
                 }
                 book.borrow_mut().push((round, rt.now() - begin));
             }
-            // Nobody closes the file while others read.
-            rt.sleep_until(BEGIN + SPAN * 4).await;
-            drop(file);
+            super::cluster::keeps_open(&rt, file, BEGIN + SPAN * 4).await;
             Some(())
         }));
     }

@@ -1,7 +1,7 @@
 //! Sections 7.4 and 7.5: what lies apart in the file, by lists of regions.
 
 use super::bandwidth;
-use super::cluster::{cluster, files, shared_file};
+use super::cluster::{cluster, files, keeps_open, shared_file};
 use crate::paper::{PaperError, Row, X, refused};
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -96,9 +96,7 @@ fn measure(
                 took[nth] = (rt.now() - since).as_micros_f64();
             }
             book.borrow_mut().push(took);
-            // Nobody closes the file while others read.
-            rt.sleep_until(END).await;
-            drop(file);
+            keeps_open(&rt, file, END).await;
             Some(())
         }));
     }

@@ -1,5 +1,6 @@
 //! Worlds of files: the shipped service on each way that data go, and readings of the paper that must be refuted.
 
+mod calls;
 mod published;
 mod remote;
 mod shipped;

@@ -1,15 +1,17 @@
 //! Files by name, as `weft fs` has a daemon do: each call opens what it is about and closes it, and is repeated where a server began anew and
 //! nothing else comes of it.
 
+use super::super::client::{file_of, path, told};
 use super::super::content;
-use super::super::history::{Call, Cells, Event, What};
+use super::super::history::{self, Cells, Event, What};
 use super::super::workload::PfWork;
 use super::InOrder;
+use super::calls::Call;
 use crate::harness::Recorder;
 use crate::history::RequestId;
 use crate::record::Record;
 use weft_protocols::pario::remote::{Remote, RemoteError, Reply, Request};
-use weft_protocols::pario::{FsError, Handle, Pario};
+use weft_protocols::pario::{Handle, Pario};
 use weft_protocols::rt::Rt;
 use weft_sim::Sim;
 
@@ -21,10 +23,11 @@ pub(super) struct Caller {
 }
 
 /// The call failed, or was refused: it has been told.
-pub(super) struct Failed;
+struct Failed;
 
+/// Its name: all files are in the root.
 fn name_of(file: u32) -> String {
-    format!("f{file}")
+    path(file, 0)
 }
 
 impl Caller {
@@ -37,11 +40,28 @@ impl Caller {
         Caller { remote: Remote::new(rt, files), work, recorder: recorder.clone() }
     }
 
+    /// Makes a call. There is no other one than [these](Call::is_by_name), of which the world has made sure.
+    pub(super) async fn call(&self, id: RequestId, call: Call) {
+        let done = match call {
+            Call::Create => self.create(id, 0).await.map(drop),
+            Call::CreateOther => self.create(id, 1).await.map(drop),
+            Call::Make => self.make(id, 0).await,
+            Call::Look => self.look(id, 0).await,
+            Call::Cut => self.cut(id, 0).await,
+            Call::Unlink => self.unlink(id, 0).await,
+            Call::Rename => self.rename(id, 0, 1).await,
+            Call::List => self.list(id).await,
+            _ => Ok(()),
+        };
+        // What failed was told.
+        drop(done);
+    }
+
     /// Asks, and tells of what came of it.
     async fn asks(
         &self,
         id: RequestId,
-        call: Call,
+        call: history::Call,
         request: Request,
         what: impl FnOnce(&Reply) -> What,
     ) -> Result<Reply, Failed> {
@@ -50,26 +70,24 @@ impl Caller {
         let served = self.remote.serve(request).await;
         happens(match &served {
             Ok(reply) => what(reply),
-            Err(RemoteError::Fs(_, FsError::Exists)) => What::Exists,
-            Err(RemoteError::Fs(_, FsError::NotFound)) => What::NotFound,
-            Err(RemoteError::Fs(_, FsError::Stale)) => What::Stale,
+            Err(RemoteError::Fs(_, why)) => told(why),
             Err(_) => What::Failed,
         });
         served.map_err(|_| Failed)
     }
 
     /// Makes a file.
-    pub(super) async fn create(&self, id: RequestId, file: u32) -> Result<Handle, Failed> {
+    async fn create(&self, id: RequestId, file: u32) -> Result<Handle, Failed> {
         let request = Request::Create { name: name_of(file), strip: None, servers: None };
-        self.opened(id, Call::Create(file), request).await
+        self.opened(id, history::Call::Create(file), request).await
     }
 
     async fn stat(&self, id: RequestId, file: u32) -> Result<Handle, Failed> {
-        self.opened(id, Call::Open(file), Request::Stat { name: name_of(file) }).await
+        self.opened(id, history::Call::Open(file), Request::Stat { name: name_of(file) }).await
     }
 
     /// Asks what is answered by what a file is.
-    async fn opened(&self, id: RequestId, call: Call, request: Request) -> Result<Handle, Failed> {
+    async fn opened(&self, id: RequestId, call: history::Call, request: Request) -> Result<Handle, Failed> {
         let mut opened = None;
         let tells = |reply: &Reply| match reply {
             Reply::Stat { handle, .. } => {
@@ -88,7 +106,7 @@ impl Caller {
     }
 
     /// Makes a file, or looks for it, and writes it.
-    pub(super) async fn make(&self, id: RequestId, file: u32) -> Result<(), Failed> {
+    async fn make(&self, id: RequestId, file: u32) -> Result<(), Failed> {
         let handle = match self.create(id, file).await {
             Ok(handle) => handle,
             Err(Failed) => self.stat(id, file).await?,
@@ -99,11 +117,11 @@ impl Caller {
             content::fill(id, of.file, cell, bytes);
         }
         let request = Request::Write { name: name_of(file), handle, at: 0, bytes };
-        self.done(id, Call::Write(of), request).await
+        self.done(id, history::Call::Write(of), request).await
     }
 
     /// Looks for a file and reads it.
-    pub(super) async fn look(&self, id: RequestId, file: u32) -> Result<(), Failed> {
+    async fn look(&self, id: RequestId, file: u32) -> Result<(), Failed> {
         let handle = self.stat(id, file).await?;
         let of = self.cells(handle);
         let request = Request::Read { name: name_of(file), handle, at: 0, len: of.len() as u32 };
@@ -111,42 +129,40 @@ impl Caller {
             Reply::Bytes(bytes) => What::Has(content::runs(of.file, of.first, bytes, of.bytes as usize)),
             _ => What::Failed,
         };
-        self.asks(id, Call::Read(of), request, has).await.map(drop)
+        self.asks(id, history::Call::Read(of), request, has).await.map(drop)
     }
 
     /// Looks for a file and cuts it to nothing.
-    pub(super) async fn cut(&self, id: RequestId, file: u32) -> Result<(), Failed> {
+    async fn cut(&self, id: RequestId, file: u32) -> Result<(), Failed> {
         let handle = self.stat(id, file).await?;
         let request = Request::Truncate { name: name_of(file), size: 0 };
-        self.done(id, Call::Truncate(handle.0, 0), request).await
+        self.done(id, history::Call::Truncate(handle.0, 0), request).await
     }
 
     /// Removes a name.
-    pub(super) async fn unlink(&self, id: RequestId, file: u32) -> Result<(), Failed> {
-        self.done(id, Call::Unlink(file), Request::Remove { name: name_of(file) }).await
+    async fn unlink(&self, id: RequestId, file: u32) -> Result<(), Failed> {
+        self.done(id, history::Call::Unlink(file), Request::Remove { name: name_of(file) }).await
     }
 
     /// Gives a file another one's name.
-    pub(super) async fn rename(&self, id: RequestId, from: u32, to: u32) -> Result<(), Failed> {
+    async fn rename(&self, id: RequestId, from: u32, to: u32) -> Result<(), Failed> {
         let request = Request::Rename { from: name_of(from), to: name_of(to), replaces: true };
-        self.done(id, Call::Rename(from, to), request).await
+        self.done(id, history::Call::Rename(from, to), request).await
     }
 
     /// Asks for all names, with the sizes of their files.
-    pub(super) async fn list(&self, id: RequestId) -> Result<(), Failed> {
+    async fn list(&self, id: RequestId) -> Result<(), Failed> {
         let request = Request::List { directory: String::new(), after: String::new(), sizes: true };
-        let number = |name: &str| name.strip_prefix('f').and_then(|number| number.parse().ok());
         let names = |reply: &Reply| match reply {
             Reply::Names { entries, .. } => {
-                let numbers = entries.iter().map(|entry| number(&entry.name).unwrap_or(u32::MAX));
-                What::Names(numbers.collect())
+                What::Names(entries.iter().map(|entry| file_of(&entry.name)).collect())
             }
             _ => What::Failed,
         };
-        self.asks(id, Call::List, request, names).await.map(drop)
+        self.asks(id, history::Call::List, request, names).await.map(drop)
     }
 
-    async fn done(&self, id: RequestId, call: Call, request: Request) -> Result<(), Failed> {
+    async fn done(&self, id: RequestId, call: history::Call, request: Request) -> Result<(), Failed> {
         self.asks(id, call, request, |_| What::Done).await.map(drop)
     }
 }

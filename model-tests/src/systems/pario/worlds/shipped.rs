@@ -7,6 +7,7 @@ use super::super::requests::{Request, Tile};
 use super::super::workload::{Access, Durable, Keep, Mover, PfWork};
 use super::super::{Files, OPEN_FILES, Service, left_by};
 use super::InOrder;
+use super::calls::Call;
 use super::remote::Caller;
 use crate::explore::{AnyModel, Coverage, Size, SizeError, Violation};
 use crate::fields::Span;
@@ -100,72 +101,6 @@ impl Way {
     }
 }
 
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Call {
-    Write,
-    Read,
-    Create,
-    Hold,
-    Unlink,
-    Make,
-    Look,
-    Rename,
-    CreateOther,
-    OpenOther,
-    Close,
-    Append,
-    Cut,
-    Leave,
-    Die,
-    Meet,
-    MakeTogether,
-    CutTogether,
-    List,
-}
-
-impl Call {
-    const ALL: [(char, Call); 19] = [
-        ('w', Call::Write),
-        ('r', Call::Read),
-        ('c', Call::Create),
-        ('h', Call::Hold),
-        ('u', Call::Unlink),
-        ('m', Call::Make),
-        ('o', Call::Look),
-        ('n', Call::Rename),
-        ('k', Call::CreateOther),
-        ('p', Call::OpenOther),
-        ('x', Call::Close),
-        ('a', Call::Append),
-        ('t', Call::Cut),
-        ('l', Call::Leave),
-        ('d', Call::Die),
-        ('b', Call::Meet),
-        ('g', Call::MakeTogether),
-        ('s', Call::CutTogether),
-        ('i', Call::List),
-    ];
-
-    fn letter(self) -> char {
-        Call::ALL.into_iter().find(|(_, call)| *call == self).map_or('?', |(letter, _)| letter)
-    }
-
-    /// Whether all members of a group call it together.
-    fn is_of_group(self) -> bool {
-        matches!(self, Call::Meet | Call::MakeTogether | Call::CutTogether)
-    }
-
-    /// Whether a daemon does it for those who have nothing open.
-    fn is_by_name(self) -> bool {
-        use Call::{Create, CreateOther, Cut, List, Look, Make, Rename, Unlink};
-        matches!(self, Create | CreateOther | Make | Look | Cut | Unlink | Rename | List)
-    }
-
-    fn is_transfer(self) -> bool {
-        matches!(self, Call::Write | Call::Read)
-    }
-}
-
 /// What each client calls, one call after the other.
 struct Calls {
     name: &'static str,
@@ -183,14 +118,7 @@ pub(super) fn make(
     default: &str,
 ) -> Result<Box<dyn AnyModel>, SizeError> {
     let text = size.text("calls").unwrap_or_else(|| default.to_string());
-    let call = |(letter, quits)| {
-        let known = Call::ALL.into_iter().find(|(known, _)| *known == letter);
-        known.map(|(_, call)| (call, quits)).ok_or_else(|| {
-            SizeError(format!(
-                "calls are w, r, x, a, t, c, h, u, m, o, n, k, p, l, d, b, g, s and i, not '{letter}'"
-            ))
-        })
-    };
+    let call = |(letter, quits)| Call::of(letter).map(|call| (call, quits));
     let calls = text.split(',').map(|client| Requests::calls(client.trim()).map(call).collect());
     let calls: Vec<Vec<Called>> = calls.collect::<Result<_, _>>()?;
     size.within("calls", calls.len() as u32, 1..=3)?;
@@ -209,7 +137,7 @@ pub(super) fn make(
     }
     let by_name = |(call, _): &Called| call.is_by_name();
     if way == Way::Remote && !calls.iter().flatten().all(by_name) {
-        return Err(SizeError("a daemon is asked for c, k, m, o, t, u, n and i".into()));
+        return Err(SizeError(format!("a daemon is asked for {}", Call::letters(Call::is_by_name))));
     }
     Ok(Harness::boxed(Calls { name, way, calls }))
 }
@@ -526,7 +454,7 @@ impl User {
 
     async fn call(&self, client: &mut Client<Sim>, id: RequestId, call: Call) {
         if let Some(remote) = &self.remote {
-            return call_by_name(remote, id, call).await;
+            return remote.call(id, call).await;
         }
         let teller = Teller { rt: &self.rt, id, record: &self.recorder };
         let done = match call {
@@ -583,21 +511,4 @@ impl User {
             _ => teller.meet(group, meets).await,
         }
     }
-}
-
-/// A call of a daemon. There is no other one than these, which `make` has made sure of.
-async fn call_by_name(remote: &Caller, id: RequestId, call: Call) {
-    let done = match call {
-        Call::Create => remote.create(id, 0).await.map(drop),
-        Call::CreateOther => remote.create(id, 1).await.map(drop),
-        Call::Make => remote.make(id, 0).await,
-        Call::Look => remote.look(id, 0).await,
-        Call::Cut => remote.cut(id, 0).await,
-        Call::Unlink => remote.unlink(id, 0).await,
-        Call::Rename => remote.rename(id, 0, 1).await,
-        Call::List => remote.list(id).await,
-        _ => Ok(()),
-    };
-    // What failed was told.
-    drop(done);
 }
