@@ -3,6 +3,7 @@
 //! A system's room gives its papers as [`System::PAPERS`](crate::system::System::PAPERS). The figures are
 //! [`Row`]s; [`Group`]s and [`Plot`]s say which of them are shown together, and [`Goal`]s how near the paper's they are.
 
+mod apart;
 mod cluster;
 mod fitted;
 mod goal;
@@ -10,6 +11,7 @@ mod group;
 mod plot;
 mod row;
 
+pub use apart::apart;
 pub use cluster::{Cluster, Machine, refused};
 pub use fitted::Fitted;
 pub use goal::Goal;

@@ -13,7 +13,7 @@ mod shown;
 mod tests;
 mod today;
 
-use crate::paper::{Fitted, Goal, Paper, PaperError, Progress, Results, Row};
+use crate::paper::{Fitted, Goal, Paper, PaperError, Progress, Results, Row, apart};
 use std::collections::BTreeMap;
 use weft_sim::profile::Profile;
 
@@ -30,28 +30,24 @@ pub(super) const DSM: Paper = Paper {
     run: results,
 };
 
+/// Some rows of the paper, by themselves.
+type Experiment<'a> = Box<dyn Fn() -> Result<Vec<Row>, PaperError> + Sync + 'a>;
+
 /// Runs all experiments, and says how to show what they give.
 fn results(progress: Progress<'_>) -> Result<Results, PaperError> {
     let profile = Profile::builtin("dsm-2005")?;
     let what = "experiments of sections 4 and 5";
     progress(0.0, what);
-    let mut rows = ping_pong::rows(&profile)?;
-    rows.extend(fault::rows(&profile)?);
-    let parts = apps::LINES.len() + apps::COMPARED.len();
-    let mut done = 0;
-    let mut next = || {
-        done += 1;
-        progress(done as f64 / parts as f64, what);
-    };
+    let mut parts: Vec<Experiment<'_>> =
+        vec![Box::new(|| ping_pong::rows(&profile)), Box::new(|| fault::rows(&profile))];
     for line in &apps::LINES {
-        rows.extend(apps::table_3(&profile, line)?);
-        rows.extend(apps::speed_ups(&profile, line)?);
-        next();
+        parts.push(Box::new(|| apps::table_3(&profile, line)));
+        parts.push(Box::new(|| apps::speed_ups(&profile, line)));
     }
     for compared in &apps::COMPARED {
-        rows.extend(apps::compared(&profile, compared)?);
-        next();
+        parts.push(Box::new(|| apps::compared(&profile, compared)));
     }
+    let mut rows = apart(&parts, |part| part(), |share| progress(share, what))?.concat();
     let scaled: Vec<Row> = apps::SCALED.iter().filter_map(|scaled| apps::scaled(&rows, scaled)).collect();
     rows.extend(scaled);
     rows.extend(apps::in_theory());

@@ -2,7 +2,7 @@
 //! what a server registers for each.
 
 use super::cluster::{files, keeps_open, shared_file};
-use crate::paper::{Axis, Cluster, Group, Lines, Note, PaperError, Plot, Row, Scale, Shape, X};
+use crate::paper::{Axis, Cluster, Group, Lines, Note, PaperError, Plot, Row, Scale, Shape, X, apart};
 use std::cell::RefCell;
 use std::rc::Rc;
 use weft_protocols::pario::{Distribution, File, FsConfig, Pario, Sync};
@@ -167,8 +167,10 @@ fn run(profile: &Profile, guests: u32) -> Result<([Round; 2], f64), PaperError> 
 pub(super) fn rows(profile: &Profile, mut progress: impl FnMut(f64)) -> Result<Vec<Row>, PaperError> {
     let mut rows = Vec::new();
     let mut few: Option<[f64; 2]> = None;
-    for (nth, guests) in GUESTS.into_iter().enumerate() {
-        let (rounds, each) = run(profile, guests as u32)?;
+    // The longest first.
+    let counts: Vec<u64> = GUESTS.into_iter().rev().collect();
+    let ran = apart(&counts, |guests| run(profile, *guests as u32), &mut progress)?;
+    for (guests, (rounds, each)) in GUESTS.into_iter().zip(ran.into_iter().rev()) {
         let few = few.get_or_insert(rounds.map(|(rate, ..)| rate));
         let many = guests == GUESTS[GUESTS.len() - 1];
         let mut row = |series: String, unit, goal, value| {
@@ -181,7 +183,6 @@ pub(super) fn rows(profile: &Profile, mut progress: impl FnMut(f64)) -> Result<V
             row(format!("{call}, Jain's index"), SHARE, None, jain);
         }
         row("registered for each at a server".to_string(), MEMORY, many.then_some(12.0), each);
-        progress((nth + 1) as f64 / GUESTS.len() as f64);
     }
     Ok(rows)
 }
