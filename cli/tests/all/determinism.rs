@@ -4,18 +4,32 @@ use crate::common::{Scratch, assert_fits_a_terminal, err, out, run, scenarios};
 use std::fs;
 
 #[test]
-fn two_processes_write_the_same_event_log_and_a_report_that_fits_a_terminal_for_each_shipped_scenario() {
-    let scratch = Scratch::new("determinism");
+fn two_processes_make_the_same_events_and_a_report_that_fits_a_terminal_of_each_shipped_scenario() {
     for scenario in scenarios() {
         let scenario = scenario.to_str().expect("UTF-8");
-        let logs = ["a.log", "b.log"].map(|name| scratch.path(name));
-        let runs = [&logs[0], &logs[1]].map(|log| run(&["run", scenario, "--quiet", "--log", log]));
+        // A report has the digest of all events: half a gigabyte of some of these.
+        let runs = [(); 2].map(|()| run(&["run", scenario, "--quiet"]));
         for one in &runs {
             assert_eq!(one.status.code(), Some(0), "{scenario}: {}{}", out(one), err(one));
         }
-        assert_eq!(out(&runs[0]), out(&runs[1]), "{scenario}: the reports differ");
+        assert!(out(&runs[0]).contains("(digest "), "{scenario}: {}", out(&runs[0]));
+        assert_eq!(out(&runs[0]), out(&runs[1]), "{scenario}: the runs differ");
         assert_fits_a_terminal(scenario, out(&runs[0]));
-        let [a, b] = logs.map(|log| fs::read(log).expect("the log"));
+    }
+}
+
+#[test]
+fn two_processes_write_the_same_event_log() {
+    let scratch = Scratch::new("determinism");
+    for name in ["quick-3.toml", "files-full-8.toml", "sockets-failover-4.toml"] {
+        let scenario = scenarios().into_iter().find(|path| path.ends_with(name)).expect("it is shipped");
+        let scenario = scenario.to_str().expect("UTF-8");
+        let [a, b] = ["a.log", "b.log"].map(|log| {
+            let log = scratch.path(log);
+            let one = run(&["run", scenario, "--quiet", "--log", &log]);
+            assert_eq!(one.status.code(), Some(0), "{scenario}: {}{}", out(&one), err(&one));
+            fs::read(log).expect("the log")
+        });
         assert!(!a.is_empty(), "{scenario}: the log is empty");
         // Not assert_eq: nobody wants to see both logs.
         assert!(a == b, "{scenario}: the event logs differ");
