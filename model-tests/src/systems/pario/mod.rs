@@ -206,10 +206,7 @@ impl System for Files {
     }
 
     fn leftovers<V: Verbs>(service: &Service<V>) -> Vec<(&'static str, u64)> {
-        let mut left = left_by(service);
-        // Some clients keep their file open.
-        left.retain(|(what, _)| !service.work.access.keeps_open() || *what != OPEN_FILES);
-        left
+        left_by(service)
     }
 
     fn worlds() -> Vec<Entry> {
