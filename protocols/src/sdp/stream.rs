@@ -70,13 +70,7 @@ impl<V: Verbs> SdpStream<V> {
             self.socket.writable.until(|| !self.socket.end.borrow().is_connecting()).await;
             self.sound()
         };
-        let end = self.sdp.within(most, stands).await;
-        if end == Err(SdpError::TimedOut) {
-            // It does not stand on this end, so there is nobody to tell; an answer that comes late is aborted.
-            self.socket.end.borrow_mut().fail(Failure::TimedOut, false);
-            self.sdp.flush(&self.socket);
-        }
-        end
+        self.sdp.within(most, stands).await
     }
 
     /// Whether the stream has not failed.
@@ -313,6 +307,7 @@ impl<V: Verbs> Drop for SdpStream<V> {
     fn drop(&mut self) {
         let socket = &self.socket;
         if socket.end.borrow().is_connecting() {
+            // It does not stand on this end, so there is nobody to tell; an answer that comes late is aborted.
             socket.end.borrow_mut().fail(Failure::Aborted, false);
         }
         let lost = socket.discard() && socket.end.borrow().failure().is_none();

@@ -214,6 +214,33 @@ fn close_waits_for_the_peer_s_end_and_not_for_its_user() {
     );
 }
 
+#[test]
+fn a_close_that_takes_longer_than_its_linger_time_aborts_the_stream_and_the_peer_is_told_so() {
+    let options = SdpOptions { zcopy_threshold: 100, linger: Some(ms(5)), ..OPTIONS() };
+    both(
+        options,
+        |place| async move {
+            let stream = connect(&place).await;
+            stream.write_all(&[1; 50]).await.expect("written");
+            let advertised = place.sdp.buffer(500).expect("memory");
+            let left = place.rt.deadline(place.rt.now() + ms(1), stream.send(advertised, 500)).await;
+            assert!(left.is_err(), "nobody reads it, and it is carried out all the same");
+            let since = place.rt.now();
+            assert_eq!(stream.close().await, Err(SdpError::TimedOut));
+            assert!(place.rt.now() - since >= ms(5) && place.rt.now() - since < ms(6));
+            place.rt.sleep(ms(1)).await;
+            assert_eq!(place.sdp.streams(), 0, "it does not go on behind its user's back");
+        },
+        |place| async move {
+            let stream = accept(&place).await;
+            place.rt.sleep(ms(40)).await;
+            let mut bytes = [0; 100];
+            assert_eq!(stream.read(&mut bytes).await, Ok(50), "what had come");
+            assert_eq!(stream.read(&mut bytes).await, Err(SdpError::Reset), "it is not the end");
+        },
+    );
+}
+
 /// A cable that stays cut: who has something open is told within `give_up`, and not much sooner.
 #[test]
 fn a_peer_that_is_away_for_too_long_is_given_up_in_time() {

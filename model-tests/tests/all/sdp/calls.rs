@@ -5,7 +5,16 @@ use weft_check::explore::{Expected, Options, Size};
 use weft_check::systems::worlds;
 use weft_sim::explore::{FaultSet, Outcome};
 
-const ROOMS: [&str; 6] = ["sdp-copy", "sdp-calls", "sdp-aborts", "sdp-listener", "sdp-dropped", "sdp-left"];
+const ROOMS: [&str; 8] = [
+    "sdp-copy",
+    "sdp-calls",
+    "sdp-aborts",
+    "sdp-listener",
+    "sdp-dropped",
+    "sdp-left",
+    "sdp-narrow-",
+    "sdp-impatient",
+];
 
 fn names() -> impl Iterator<Item = &'static str> {
     let names = worlds().into_iter().filter(|entry| entry.expected == Expected::Held).map(|entry| entry.name);

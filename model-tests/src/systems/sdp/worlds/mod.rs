@@ -45,6 +45,8 @@ const RAILS: Setting = Setting::RAILS;
 const STANDBY: Setting = Setting::STANDBY;
 const MOVED: Setting = Setting::MOVED;
 const MOVED_TWICE: Setting = Setting::MOVED_TWICE;
+const NARROW: Setting = Setting::NARROW;
+const NARROW_MOVED: Setting = Setting::NARROW_MOVED;
 const TOLD: Setting = Setting::TOLD;
 const TOLD_MOVED: Setting = Setting::TOLD_MOVED;
 const RESTARTS: Setting = Setting::RESTARTS;
@@ -76,6 +78,14 @@ worlds! {
         "sockets: both ends have buffers ready; the reader has bytes come advertised one at a time, then several";
     "sdp-resizes" Resizes, PLAIN, Held, 96, 8,
         "sockets: private buffers become smaller and larger between the calls of a request";
+    "sdp-narrow" Closes, NARROW, Held, 56, 96,
+        "sockets: the server answers while it reads; a message waits until the one before it is acknowledged";
+    "sdp-narrow-read" ClosesReads, NARROW, Held, 56, 40, "sockets: the same with bytes that both ends advertise";
+    "sdp-narrow-write" Writes, NARROW, Held, 24, 40, "sockets: the same of an answer that is wanted and written";
+    "sdp-narrow-recalls" RecallsWanted, NARROW, Held, 56, 8,
+        "sockets: the same of buffers that both ends want back at once";
+    "sdp-narrow-moved" Shipped, NARROW_MOVED, Held, 56, 8,
+        "sockets: a request of several messages, each of which waits until the one before it is acknowledged, while the client has its connection moved";
     "sdp-rails" Shipped, RAILS, Held, 96, 8, "sockets: a request through private buffers, between nodes of two rails";
     "sdp-half-closed-rails" Shipped, RAILS, Held, 24, 96,
         "sockets: an answer to a client that writes no more, between nodes of two rails";

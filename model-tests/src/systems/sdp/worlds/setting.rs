@@ -24,6 +24,10 @@ pub(super) struct Setting {
     pub movers: u32,
     /// Users are told of another rail, and connect again.
     pub told: bool,
+    /// The transport keeps one message for a peer: what comes next waits until it is acknowledged.
+    pub narrow: bool,
+    /// Calls and closes wait for a time, and no longer.
+    pub impatient: bool,
     /// A mistake of the transport.
     pub planted: Option<Planted>,
 }
@@ -38,6 +42,8 @@ impl Setting {
         asks: true,
         movers: 0,
         told: false,
+        narrow: false,
+        impatient: false,
         planted: None,
     };
     /// Two rails.
@@ -58,7 +64,16 @@ impl Setting {
     /// One rail, and nodes that crash for good.
     pub const CRASHES: Setting = Setting { crashes: true, ..Setting::PLAIN };
 
-    /// The same, and an end that only reads asks nothing.
+    /// One rail, and room for one message.
+    pub const NARROW: Setting = Setting { narrow: true, ..Setting::PLAIN };
+
+    /// Two rails, room for one message, and the client has the connection moved.
+    pub const NARROW_MOVED: Setting = Setting { narrow: true, ..Setting::MOVED };
+
+    /// One rail, and calls that wait for a time.
+    pub const IMPATIENT: Setting = Setting { impatient: true, ..Setting::PLAIN };
+
+    /// One rail, and an end that only reads asks nothing.
     pub const UNASKED: Setting = Setting { asks: false, ..Setting::CRASHES };
 
     /// How long messages to a peer may go unacknowledged where nodes crash: far longer than connections rest before they are made again.
@@ -67,6 +82,8 @@ impl Setting {
     const KEEPALIVE: Nanos = Nanos::from_millis(20);
     /// How long a message goes without acknowledgement there.
     const ACK_DELAY: Nanos = Nanos::from_millis(1);
+    /// How long calls wait where they do not wait for ever.
+    const PATIENCE: Nanos = Nanos::from_millis(20);
     /// By how much clocks differ there.
     const DRIFT: Nanos = Nanos::from_millis(1);
     /// Within how long of a crash every call of the other node has ended. What came just before the crash counts for the time in which it
@@ -85,8 +102,11 @@ impl Setting {
     /// What the mesh is told of it.
     pub fn mesh(self, config: &mut MeshConfig) {
         (config.planted, config.standby) = (self.planted, self.standby);
-        if self.crashes {
+        if self.crashes || self.narrow || self.impatient {
             config.ack_delay = Setting::ACK_DELAY;
+        }
+        if self.narrow {
+            (config.max_queued, config.probe_after) = (1, Setting::ACK_DELAY * 4);
         }
     }
 
@@ -95,9 +115,19 @@ impl Setting {
         if self.told { FailoverMode::Application } else { FailoverMode::Transparent }
     }
 
-    /// The options of its streams: without time-outs, where time decides nothing.
+    /// The options of its streams: without time-outs, but where they are what it is about.
     pub fn options(self, options: SdpOptions) -> SdpOptions {
         let options = options.without_timeouts();
+        if self.impatient {
+            let patience = Some(Setting::PATIENCE);
+            return SdpOptions {
+                connect_timeout: patience,
+                read_timeout: patience,
+                write_timeout: patience,
+                linger: patience,
+                ..options
+            };
+        }
         if !self.crashes {
             return options;
         }
@@ -117,7 +147,7 @@ impl Setting {
 
     /// By how much clocks differ, where time decides something.
     pub fn drift(self) -> Option<Nanos> {
-        self.crashes.then_some(Setting::DRIFT)
+        (self.crashes || self.narrow || self.impatient).then_some(Setting::DRIFT)
     }
 
     /// What may fail: what was under way where a node begins anew is reset, and a new request is answered; what was under way with one

@@ -30,6 +30,8 @@ pub enum What {
     Accepts,
     /// So many more bytes are written.
     Writes(u32),
+    /// So many of them were not written after all, and their user has them again.
+    TakesBack(u32),
     /// So many were read, and they are those that come next or not.
     Reads { bytes: u32, right: bool },
     /// The end of the stream was read.
@@ -86,6 +88,7 @@ impl fmt::Display for Event {
             What::Connects => f.write_str("asks for a connection"),
             What::Accepts => f.write_str("has accepted it"),
             What::Writes(bytes) => write!(f, "writes {bytes} bytes"),
+            What::TakesBack(bytes) => write!(f, "takes back {bytes} bytes"),
             What::Reads { bytes, right: true } => write!(f, "reads {bytes} bytes"),
             What::Reads { bytes, right: false } => {
                 write!(f, "reads {bytes} bytes, which are not those that come next")

@@ -20,7 +20,7 @@ use weft_protocols::sdp::Sdp;
 use weft_protocols::transport::MeshConfig;
 use weft_sim::Sim;
 use weft_sim::explore::FaultSet;
-use weft_verbs::Wait;
+use weft_verbs::{Nanos, Wait};
 
 const KEYS: &[Key] = &[Key { name: "calls", help: script::LETTERS }];
 
@@ -34,6 +34,10 @@ struct Kind {
 }
 
 const COPIES: Kind = Kind { setting: Setting::PLAIN, threshold: 0, listening: Listening::Accepts };
+const NARROW: Kind = Kind { setting: Setting::NARROW, ..COPIES };
+const IMPATIENT: Kind = Kind { setting: Setting::IMPATIENT, ..COPIES };
+const IMPATIENT_ZCOPY: Kind = Kind { threshold: 16, ..IMPATIENT };
+const NARROW_STOPS: Kind = Kind { setting: Setting::NARROW, ..STOPS };
 const ZCOPY: Kind = Kind { threshold: 16, ..COPIES };
 const RAILS: Kind = Kind { setting: Setting::RAILS, ..COPIES };
 const ZCOPY_RAILS: Kind = Kind { threshold: 16, ..RAILS };
@@ -63,6 +67,22 @@ pub(super) fn worlds() -> Vec<Entry> {
         "sdp-aborts" COPIES, "cwb,rwe", "sockets: a stream is aborted while its peer reads and writes";
         "sdp-aborts-zcopy" ZCOPY, "csb,vse", "sockets: the same while memory is advertised";
         "sdp-aborts-all" COPIES, "cW+R,RB", "sockets: a node aborts all of its streams under the calls of their users";
+        "sdp-narrow-calls" NARROW, "cWWkfRKex,RRWfex",
+            "sockets: calls that do not wait, where a message waits until the one before it is acknowledged";
+        "sdp-narrow-dropped-write" NARROW, "cwwW!w!wfx,rex", "sockets: the same of writes that are dropped at any moment";
+        "sdp-narrow-aborts" NARROW, "cwwb,rwe", "sockets: the same of a stream that is aborted while its peer reads and writes";
+        "sdp-narrow-listener-stops" NARROW_STOPS, "cwfxcwfx,ex", "sockets: the same of a listener that is dropped at any moment";
+        "sdp-impatient-connect" IMPATIENT, "ccwfex,rfex", "sockets: a connect that takes too long fails, and is made again";
+        "sdp-impatient-read" IMPATIENT, "crrwfex,rwwfex",
+            "sockets: both ends read before they write: a read that takes too long fails, and loses nothing";
+        "sdp-impatient-write" IMPATIENT, "cwwwwfex,wwwwfex",
+            "sockets: both ends write before they read: a write that takes too long fails, and what it took arrives";
+        "sdp-impatient-receive" IMPATIENT_ZCOPY, "cvwwfex,vvwfex",
+            "sockets: both ends give a buffer before they write: a receive that takes too long has it back, and loses nothing";
+        "sdp-impatient-send" IMPATIENT_ZCOPY, "cssfex,svfex",
+            "sockets: both ends advertise before they read: a send that takes too long has its buffer back, and says what was sent";
+        "sdp-impatient-close" IMPATIENT_ZCOPY, "cs!x,wwwwex",
+            "sockets: a close takes too long, since what a send that was left advertises is not read, and aborts the stream";
         "sdp-listener-stops" STOPS, "cwfxcwfx,ex", "sockets: a listener is dropped at any moment; who connects later is refused";
         "sdp-dropped-connect" COPIES, "c!cwfex,rfex", "sockets: a connect is dropped at any moment, and made again";
         "sdp-dropped-accept" DROPS_ACCEPT, "cwfex,rfex", "sockets: an accept is dropped at any moment, and made again";
@@ -125,10 +145,11 @@ impl Calls {
         script::drops(&self.scripts, node) || (node == 1 && self.kind.listening != Listening::Accepts)
     }
 
-    /// Whether a user ends a stream at once, or drops it: messages for it may be on their way then.
+    /// Whether a user ends a stream at once, or drops it, or closes it while its peer writes: messages for it may be on their way then.
     fn gives_up(&self) -> bool {
         let ends = |letters: &str| {
-            letters.contains(['b', 'B', 'd']) || letters.contains("c!") || letters.contains("c?")
+            let unread = self.kind.setting.impatient && !letters.contains('e');
+            letters.contains(['b', 'B', 'd']) || letters.contains("c!") || letters.contains("c?") || unread
         };
         let any = (0..2).flat_map(|node| self.scripts.of(node)).any(|(_, letters)| ends(letters));
         any || self.kind.listening == Listening::Stops
@@ -167,11 +188,15 @@ impl Model for Calls {
     }
 
     fn oracles(&self) -> CallOracles {
-        CallOracles::default()
+        CallOracles::of(self.kind.setting.impatient)
     }
 
     fn usual_faults(&self) -> FaultSet {
         self.kind.setting.faults()
+    }
+
+    fn drift(&self) -> Option<Nanos> {
+        self.kind.setting.drift()
     }
 
     fn is_memoisable(&self) -> bool {

@@ -1,5 +1,6 @@
 //! The promises of streams, call by call.
 
+use super::super::super::history::Why;
 use super::history::{Event, What};
 use crate::harness::Explored;
 use crate::oracle::{Oracles, Violation};
@@ -47,9 +48,16 @@ pub struct CallOracles {
     done: [u64; 2],
     /// The listener was dropped: what it had not handed out is aborted, and what comes next is refused.
     stopped: bool,
+    /// Calls that take too long fail.
+    impatient: bool,
 }
 
 impl CallOracles {
+    /// Of calls that wait for a time or for ever.
+    pub fn of(impatient: bool) -> CallOracles {
+        CallOracles { impatient, ..CallOracles::default() }
+    }
+
     fn look(&mut self, event: &Event) -> Result<(), &'static str> {
         let Event { node, stream, what } = *event;
         let node = node as usize;
@@ -64,6 +72,12 @@ impl CallOracles {
             What::Writes(bytes) => {
                 own.in_vain |= own.read_end && other.dropped;
                 own.wrote += u64::from(bytes);
+            }
+            What::TakesBack(bytes) => {
+                own.wrote = own.wrote.saturating_sub(u64::from(bytes));
+                if own.wrote < other.read {
+                    return Err(BYTES);
+                }
             }
             What::Reads { bytes, right } => {
                 own.read += u64::from(bytes);
@@ -89,11 +103,19 @@ impl CallOracles {
                 if own.in_vain {
                     return Err(TOLD);
                 }
+                // Its user reads no more, though there may be more.
+                if !own.read_end {
+                    (own.dropped, line.may_fail) = (true, true);
+                }
             }
             What::Drops => (own.dropped, line.may_fail) = (true, true),
             What::Aborts => line.may_fail = true,
             What::AbortsAll => self.lines.values_mut().for_each(|line| line.may_fail = true),
             What::StopsListening => self.stopped = true,
+            // The stream is as it was, but where it was to begin or to end.
+            What::Fails(letter, Why::TimedOut) if self.impatient => {
+                line.may_fail |= matches!(letter, 'c' | 'x')
+            }
             What::Fails(..) => {
                 if !(line.may_fail || self.stopped && !line.accepted) {
                     return Err(UNBROKEN);
@@ -160,7 +182,6 @@ impl Explored for CallOracles {
 
 #[cfg(test)]
 mod tests {
-    use super::super::super::super::history::Why;
     use super::*;
 
     fn said(history: &[(u32, What)]) -> Vec<&'static str> {

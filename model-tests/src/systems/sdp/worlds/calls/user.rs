@@ -79,10 +79,11 @@ impl User {
         self.recorder.record(Event { node, stream, what });
     }
 
-    /// Makes its calls, up to the first that fails.
+    /// Makes its calls, up to the first that fails for good.
     pub async fn run(self, script: Vec<Called>) {
         self.happens(What::Begins);
-        for Called { letter, left } in script {
+        let mut calls = script.into_iter().peekable();
+        while let Some(Called { letter, left }) = calls.next() {
             let call = self.call(letter);
             let ended = match (left, self.quits.as_deref()) {
                 (Left::Never, _) | (_, None) => Some(call.await),
@@ -93,8 +94,13 @@ impl User {
                 None => self.happens(What::Dropped(letter)),
                 Some(Ok(())) => {}
                 Some(Err(why)) => {
+                    let late = why == SdpError::TimedOut;
                     self.happens(What::Fails(letter, Why::from(why)));
-                    break;
+                    // Who waited too long goes on: to connect again, where there is no stream.
+                    let connects = calls.peek().is_some_and(|next| next.letter == 'c');
+                    if !late || letter == 'x' || letter == 'c' && !connects {
+                        break;
+                    }
                 }
             }
         }
@@ -250,9 +256,25 @@ impl User {
         self.wrote(LONG);
         match stream.send(buffer, LONG as u32).await {
             (Ok(sent), Some(_)) if sent == LONG as u32 => Ok(()),
+            // Its time was over.
+            (Ok(sent), Some(_)) if stream.options().write_timeout.is_some() => {
+                self.takes_back(LONG - sent as usize);
+                Err(SdpError::TimedOut)
+            }
             (Ok(_), _) => Err(SdpError::UnexpectedEnd),
-            (Err(why), _) => Err(why),
+            (Err(why), buffer) => {
+                if why == SdpError::TimedOut && buffer.is_some() {
+                    self.takes_back(LONG);
+                }
+                Err(why)
+            }
         }
+    }
+
+    /// A call that took too long has sent so many bytes less than it was to.
+    fn takes_back(&self, bytes: usize) {
+        self.line.written.update(|written| written - bytes as u64);
+        self.happens(What::TakesBack(bytes as u32));
     }
 
     fn buffer(&self) -> Result<SdpBuffer<Sim>, SdpError> {
