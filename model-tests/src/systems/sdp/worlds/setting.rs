@@ -73,7 +73,7 @@ impl Setting {
     /// One rail, and calls that wait for a time.
     pub const IMPATIENT: Setting = Setting { impatient: true, ..Setting::PLAIN };
 
-    /// One rail, and an end that only reads asks nothing.
+    /// One rail, nodes that crash for good, and an end that only reads asks nothing.
     pub const UNASKED: Setting = Setting { asks: false, ..Setting::CRASHES };
 
     /// How long messages to a peer may go unacknowledged where nodes crash: far longer than connections rest before they are made again.
