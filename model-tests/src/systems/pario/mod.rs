@@ -205,8 +205,17 @@ impl System for Files {
         Conduct { out_of_turn: 0, malformed: counts.malformed }
     }
 
+    /// Files included that clients still have open.
     fn leftovers<V: Verbs>(service: &Service<V>) -> Vec<(&'static str, u64)> {
-        left_by(service)
+        let files = service.files.borrow();
+        let mut left = files.leftovers();
+        // Guests that have gone are forgotten within the lease, where that is shorter than a run waits.
+        if service.work.guests && service.work.lease.nanos() < Nanos::from_secs(5) {
+            let GuestAudit { known, lent, buffers, most_buffers, .. } = files.guests();
+            let beyond = buffers.saturating_sub(most_buffers);
+            left.extend([("guests", known), ("slots lent to guests", lent), ("buffers of guests", beyond)]);
+        }
+        left
     }
 
     fn worlds() -> Vec<Entry> {
@@ -275,20 +284,4 @@ fn protocol(counts: &Counts, mesh: &MeshCounts) -> Group {
     let counts: Vec<_> =
         counts.into_iter().chain(guests.into_iter().filter(|(_, _, count)| *count > 0)).collect();
     Group::new("protocol", "Protocol", Layout::Column("what"), &counts)
-}
-
-/// What is left over of files that clients have open.
-const OPEN_FILES: &str = "open files";
-
-/// What a node's service has left over, files included that its clients still have open.
-fn left_by<V: Verbs>(service: &Service<V>) -> Vec<(&'static str, u64)> {
-    let files = service.files.borrow();
-    let mut left = files.leftovers();
-    // Guests that have gone are forgotten within the lease, where that is shorter than a run waits.
-    if service.work.guests && service.work.lease.nanos() < Nanos::from_secs(5) {
-        let GuestAudit { known, lent, buffers, most_buffers, .. } = files.guests();
-        let beyond = buffers.saturating_sub(most_buffers);
-        left.extend([("guests", known), ("slots lent to guests", lent), ("buffers of guests", beyond)]);
-    }
-    left
 }

@@ -164,12 +164,12 @@ fn run(profile: &Profile, guests: u32) -> Result<([Round; 2], f64), PaperError> 
 }
 
 /// All rows.
-pub(super) fn rows(profile: &Profile, mut progress: impl FnMut(f64)) -> Result<Vec<Row>, PaperError> {
+pub(super) fn rows(profile: &Profile, progress: impl FnMut(f64)) -> Result<Vec<Row>, PaperError> {
     let mut rows = Vec::new();
     let mut few: Option<[f64; 2]> = None;
     // The longest first.
     let counts: Vec<u64> = GUESTS.into_iter().rev().collect();
-    let ran = apart(&counts, |guests| run(profile, *guests as u32), &mut progress)?;
+    let ran = apart(&counts, |guests| run(profile, *guests as u32), progress)?;
     for (guests, (rounds, each)) in GUESTS.into_iter().zip(ran.into_iter().rev()) {
         let few = few.get_or_insert(rounds.map(|(rate, ..)| rate));
         let many = guests == GUESTS[GUESTS.len() - 1];

@@ -5,7 +5,7 @@ use super::super::content;
 use super::super::history::{self, Event, What};
 use super::super::requests::{Request, Tile};
 use super::super::workload::{Access, Durable, Keep, Mover, PfWork};
-use super::super::{Files, OPEN_FILES, Service, left_by};
+use super::super::{Files, Service};
 use super::InOrder;
 use super::calls::Call;
 use super::remote::Caller;
@@ -351,8 +351,8 @@ impl Model for Calls {
     fn violation_at(&self, state: &State, node: usize, member: &Member) -> Option<Violation> {
         let service = &state.services[node];
         let conduct: Conduct = Files::conduct(&Files::counts(service));
-        let mut left: Vec<_> = left_by(service).into_iter().chain(member.leftovers()).collect();
-        left.retain(|(what, _)| self.closes_all() || *what != OPEN_FILES);
+        let mut left: Vec<_> = Files::leftovers(service).into_iter().chain(member.leftovers()).collect();
+        left.retain(|(what, _)| self.closes_all() || *what != "open files");
         at_rest(node, conduct, left)
     }
 

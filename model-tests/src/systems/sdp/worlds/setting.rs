@@ -102,7 +102,7 @@ impl Setting {
     /// What the mesh is told of it.
     pub fn mesh(self, config: &mut MeshConfig) {
         (config.planted, config.standby) = (self.planted, self.standby);
-        if self.crashes || self.narrow || self.impatient {
+        if self.has_clock() {
             config.ack_delay = Setting::ACK_DELAY;
         }
         if self.narrow {
@@ -117,24 +117,15 @@ impl Setting {
 
     /// The options of its streams: without time-outs, but where they are what it is about.
     pub fn options(self, options: SdpOptions) -> SdpOptions {
-        let options = options.without_timeouts();
-        if self.impatient {
-            let patience = Some(Setting::PATIENCE);
-            return SdpOptions {
-                connect_timeout: patience,
-                read_timeout: patience,
-                write_timeout: patience,
-                linger: patience,
-                ..options
-            };
-        }
-        if !self.crashes {
-            return options;
-        }
+        let patience = self.impatient.then_some(Setting::PATIENCE);
         SdpOptions {
-            give_up: Setting::GIVE_UP,
-            keepalive: self.asks.then_some(Setting::KEEPALIVE),
-            ..options
+            connect_timeout: patience,
+            read_timeout: patience,
+            write_timeout: patience,
+            linger: patience,
+            give_up: if self.crashes { Setting::GIVE_UP } else { Nanos::MAX },
+            keepalive: (self.crashes && self.asks).then_some(Setting::KEEPALIVE),
+            ..options.without_timeouts()
         }
     }
 
@@ -147,7 +138,12 @@ impl Setting {
 
     /// By how much clocks differ, where time decides something.
     pub fn drift(self) -> Option<Nanos> {
-        (self.crashes || self.narrow || self.impatient).then_some(Setting::DRIFT)
+        self.has_clock().then_some(Setting::DRIFT)
+    }
+
+    /// Whether time decides something: it goes on, and messages are acknowledged.
+    fn has_clock(self) -> bool {
+        self.crashes || self.narrow || self.impatient
     }
 
     /// What may fail: what was under way where a node begins anew is reset, and a new request is answered; what was under way with one

@@ -262,12 +262,11 @@ impl User {
                 Err(SdpError::TimedOut)
             }
             (Ok(_), _) => Err(SdpError::UnexpectedEnd),
-            (Err(why), buffer) => {
-                if why == SdpError::TimedOut && buffer.is_some() {
-                    self.takes_back(LONG);
-                }
-                Err(why)
+            (Err(SdpError::TimedOut), Some(_)) => {
+                self.takes_back(LONG);
+                Err(SdpError::TimedOut)
             }
+            (Err(why), _) => Err(why),
         }
     }
 
