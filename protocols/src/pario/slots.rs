@@ -8,7 +8,8 @@ use std::cell::{Cell, RefCell};
 use std::collections::BTreeSet;
 use std::rc::Rc;
 
-/// A call that changes something: its slot, and a number that no other call of its node has, in any life of it.
+/// A call that changes something: its slot, and a number that no other call of its node has, in any life of it. Numbers are counted from
+/// the whole incarnation: a home keeps a dead life's answers, and must not give one to a call of the next life.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(super) struct Asked {
     pub slot: u16,
@@ -36,7 +37,7 @@ impl Slots {
     /// So many, in some incarnation of the node.
     pub(super) fn new(slots: u32, incarnation: u64) -> Slots {
         let free = (0..u16::try_from(slots).unwrap_or(u16::MAX)).collect();
-        let next = Cell::new(incarnation << 32);
+        let next = Cell::new(incarnation);
         Slots(Rc::new(Shared { free: RefCell::new(free), more: Signal::new(), next }))
     }
 
@@ -55,7 +56,7 @@ impl Slots {
 impl Slot {
     /// The next call in it.
     pub(super) fn next(&self) -> Asked {
-        let sequence = self.of.next.replace(self.of.next.get() + 1);
+        let sequence = self.of.next.replace(self.of.next.get().wrapping_add(1));
         Asked { slot: self.number, sequence }
     }
 }
@@ -64,5 +65,34 @@ impl Drop for Slot {
     fn drop(&mut self) {
         self.of.free.borrow_mut().insert(self.number);
         self.of.more.notify();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::future::Future;
+    use std::pin::pin;
+    use std::task::{Context, Poll, Waker};
+
+    fn first(slots: &Slots) -> Rc<Slot> {
+        match pin!(slots.take()).poll(&mut Context::from_waker(Waker::noop())) {
+            Poll::Ready(slot) => slot,
+            Poll::Pending => panic!("a slot is free"),
+        }
+    }
+
+    /// A fuzzer found it: numbers were counted from the low half of an incarnation, and a home that began anew gave a client's new life
+    /// the answer of its old one, whose incarnation had the same low half.
+    #[test]
+    fn calls_of_two_lives_have_different_numbers_even_if_half_of_their_incarnations_is_the_same() {
+        let numbers = |incarnation: u64| {
+            let slot = first(&Slots::new(1, incarnation));
+            [slot.next(), slot.next()]
+        };
+        let [of_one, of_another] = [numbers(3 << 40 | 1), numbers(5 << 40 | 1)];
+        assert!(of_one.iter().all(|asked| !of_another.contains(asked)), "{of_one:?} {of_another:?}");
+        let last = numbers(u64::MAX);
+        assert_ne!(last[0], last[1], "numbers go on behind the last");
     }
 }
