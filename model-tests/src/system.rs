@@ -262,6 +262,9 @@ pub trait System: 'static {
         Self::Counts::default()
     }
 
+    /// Whether a user may break a connection by what it asks for, as by a read of memory that is its peer's no more (IBA 9.7.4.1.5).
+    const BREAKS_CONNECTIONS: bool = false;
+
     /// The messages that a service had to drop, among what it counted; none, unless the system says so.
     fn conduct(counts: &Self::Counts) -> Conduct {
         let _ = counts;

@@ -56,7 +56,7 @@ fn a_report_has_a_page_and_a_picture_with_the_faults_where_the_system_tells_what
     let read = |name: &str| fs::read_to_string(format!("{dir}/{name}")).expect(name);
     assert!(read("throughput.svg").contains("<circle"), "what arrived");
     let page = read("run.html");
-    assert!(page.contains("<svg") && page.contains("HELD: all 6 checks"), "{page}");
+    assert!(page.contains("<svg") && page.contains("HELD: all 7 checks"), "{page}");
 }
 
 #[test]

@@ -1,5 +1,5 @@
-//! A system in a world that the bytes make up: cluster, workload, faults, and then every order and every value that the
-//! fabric leaves open.
+//! A system in a world that the bytes make up: cluster, rails, whether members agree on who is alive, workload, faults, and then every
+//! order and every value that the fabric leaves open.
 
 use crate::fields::Dice;
 use crate::run::{RunOptions, World};
@@ -25,6 +25,13 @@ pub fn system<S: System>(data: &[u8]) {
         scenario.workload = Workload::of::<S>(S::limited(work.clone(), requests));
     }
     let seed = shape.pick("seed", 1 << 16);
+    scenario.transport.atomics = (shape.pick("atomics", 6) == 5 && S::ATOMICS).then_some(false);
+    if shape.pick("rails", 2) == 1 {
+        scenario = scenario.over_rails(2, seed);
+    }
+    if shape.pick("members", 2) == 1 {
+        scenario = scenario.clone().among_members(seed).unwrap_or(scenario);
+    }
     let rest = Bytes::new(&data[shape.used().min(data.len())..]);
     let mut world =
         World::<S>::new(&scenario, seed, Box::new(rest)).expect("a swarm's scenario can be built");

@@ -2,7 +2,7 @@
 
 use super::Member;
 use crate::explore::Violation;
-use crate::oracle::{Conduct, Leaks, Leftover};
+use crate::oracle::{Conduct, Leaks, Leftover, Unbroken};
 use weft_verbs::Nanos;
 
 /// The first thing that is wrong with a node at rest: what it had to drop, or what it has left over.
@@ -17,7 +17,14 @@ pub fn at_rest(
     broken.into_iter().next().map(Violation::from)
 }
 
-/// The same of the connections of all nodes, where nothing else runs on them.
+/// The first connection that was made again although there was no fault.
+pub(super) fn unbroken(members: &[Member]) -> Option<Violation> {
+    let mut nodes = (0..).zip(members);
+    let first = nodes.find_map(|(node, member)| Unbroken::finish(Nanos::ZERO, node, &member.mesh.stats()));
+    first.map(Violation::from)
+}
+
+/// The same as [`at_rest`] of the connections of all nodes, where nothing else runs on them.
 pub fn all_at_rest(members: &[Member]) -> Result<(), Violation> {
     let mut nodes = members.iter().enumerate();
     match nodes.find_map(|(node, member)| at_rest(node, Conduct::default(), member.leftovers())) {

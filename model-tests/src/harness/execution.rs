@@ -1,5 +1,6 @@
 //! One execution of a model, as a transition system.
 
+use super::at_rest::unbroken;
 use super::cluster::{Cluster, Member};
 use super::event_log::EventLog;
 use super::memoised::Memoised;
@@ -464,7 +465,10 @@ impl<M: Model> TransitionSystem for Execution<M> {
             Some(stuck) => Err(stuck),
             // A dead node's connections, and what was meant for it, are left over.
             None if !crashed.is_empty() => self.model.finish_without(state, crashed, members),
-            None => self.model.finish(state, members, recorder),
+            None => match (!other && !self.model.breaks_connections()).then(|| unbroken(members)).flatten() {
+                Some(broke) => Err(broke),
+                None => self.model.finish(state, members, recorder),
+            },
         }
     }
 

@@ -52,6 +52,11 @@ pub trait Model {
         self.size().one_less()
     }
 
+    /// Whether its nodes break a connection by what they ask for, as by operations that the peer refuses (IBA 9.7.4.1.5).
+    fn breaks_connections(&self) -> bool {
+        false
+    }
+
     /// By how much the clocks of its nodes differ at most ([`Policy::drift`](weft_sim::explore::Policy::drift)), if something
     /// in it depends on time: then time goes on after a crash, for as long as somebody [waits](Model::waits).
     fn drift(&self) -> Option<Nanos> {

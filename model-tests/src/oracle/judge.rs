@@ -1,9 +1,10 @@
 //! A judge: a system's oracles, those of every system, and their verdicts.
 
-use super::{Conduct, Leaks, Leftover, Oracles, Sanitizer, Violation};
+use super::{Conduct, Leaks, Leftover, Oracles, Sanitizer, Unbroken, Violation};
 use serde::Serialize;
 use std::collections::BTreeMap;
 use std::hash::Hasher;
+use weft_protocols::transport::MeshStats;
 use weft_sim::sanitizer;
 use weft_verbs::Nanos;
 
@@ -80,6 +81,11 @@ impl<O: Oracles> Judge<O> {
         conduct.finish(now, node).into_iter().for_each(|violation| self.verdicts.add(violation));
     }
 
+    /// Judges the connections of a node in a run without a fault.
+    pub fn judge_connections(&mut self, now: Nanos, node: u32, counted: &MeshStats) {
+        Unbroken::finish(now, node, counted).into_iter().for_each(|violation| self.verdicts.add(violation));
+    }
+
     /// Judges what the sanitizer found: `all` by number, the first of them in words.
     pub fn judge_memory(&mut self, all: u64, first: &[sanitizer::Violation]) {
         Sanitizer::finish(first).into_iter().for_each(|violation| self.verdicts.add(violation));
@@ -94,6 +100,7 @@ impl<O: Oracles> Judge<O> {
         let of_every_system = [
             (Leaks::NAME, Leaks::PROMISE),
             (Conduct::NAME, Conduct::PROMISE),
+            (Unbroken::NAME, Unbroken::PROMISE),
             (Sanitizer::NAME, Sanitizer::PROMISE),
         ];
         let check = |(oracle, promise)| {

@@ -30,6 +30,7 @@ impl<S: System> World<S> {
         self.come_to_rest(&mut options)?;
         let metrics = self.metrics();
         self.judge_conduct();
+        self.judge_connections();
         self.judge_leaks();
         self.judge_memory();
         self.write_log();
@@ -136,6 +137,18 @@ impl<S: System> World<S> {
         for (node, machine) in (0..).zip(&self.machines) {
             let conduct = S::conduct(&S::counts(&machine.service));
             self.recorder.judge(|judge| judge.judge_conduct(now, node, conduct));
+        }
+    }
+
+    /// No connection may have broken that nothing was done to, and whose adapters have had their answers in time.
+    fn judge_connections(&self) {
+        if self.struck > 0 || self.fabric.stats().timeouts > 0 || S::BREAKS_CONNECTIONS {
+            return;
+        }
+        let now = self.fabric.now();
+        for (node, machine) in (0..).zip(&self.machines) {
+            let counted = machine.place.mesh.stats();
+            self.recorder.judge(|judge| judge.judge_connections(now, node, &counted));
         }
     }
 

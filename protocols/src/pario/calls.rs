@@ -112,7 +112,8 @@ pub(super) struct Calls<V: Verbs> {
 impl<V: Verbs> Calls<V> {
     /// Of a node in some incarnation.
     pub(super) fn new(window: u32, incarnation: u64) -> Calls<V> {
-        let (open, next) = (RefCell::default(), Cell::new(incarnation));
+        // Incarnations are odd: their halves differ as well, and no call has the number that means that nobody asked.
+        let (open, next) = (RefCell::default(), Cell::new(incarnation / 2));
         Calls { window, open, next, fewer: Signal::new(), more: Signal::new() }
     }
 
@@ -136,7 +137,7 @@ impl<V: Verbs> Calls<V> {
     ) -> Result<OneshotReceiver<Answered>, FsError> {
         self.fewer.until(|| self.has_room(server)).await;
         let (tell, told) = oneshot();
-        let id = self.next.replace(self.next.get().wrapping_add(1));
+        let id = self.next.replace(self.next.get() + 1);
         if let Some(file) = &held.file {
             file.calls.set(file.calls.get() + 1);
         }

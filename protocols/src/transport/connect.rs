@@ -163,14 +163,14 @@ impl<V: Verbs> Driver<V> {
             }
             let mut stats = shared.stats.borrow_mut();
             stats.messages_repeated += repeated;
-            stats.reconnects += u64::from(peer.ups > 0);
-            stats.failovers += u64::from(peer.ups > 0 && peer.rail > peer.stood_on);
-            stats.failbacks += u64::from(peer.rail < peer.stood_on);
+            let before = peer.stood_on.replace(peer.rail);
+            stats.reconnects += u64::from(before.is_some());
+            stats.failovers += u64::from(before.is_some_and(|before| peer.rail > before));
+            stats.failbacks += u64::from(before.is_some_and(|before| peer.rail < before));
             drop(stats);
-            peer.moves += u64::from(peer.ups > 0 && peer.rail != peer.stood_on);
+            peer.moves += u64::from(before.is_some_and(|before| peer.rail != before));
             peer.ups += 1;
             peer.hung_up = false;
-            peer.stood_on = peer.rail;
             peer.lease = guests::told_lease(&hello);
             peer.lacks_atomics = hello.lacks_atomics;
             shared.renew_if_held(index, peer);

@@ -385,6 +385,7 @@ impl<V: Verbs> Driver<V> {
                 if queue.room() >= peer.session.unsent().map_or(1, Outgoing::posts) {
                     busy = true;
                     shared.pump(index, peer);
+                    shared.ack_if_full(index, peer);
                 } else {
                     queue.watch_sends(cx);
                     peer.starved = true;

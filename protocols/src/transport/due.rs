@@ -74,6 +74,9 @@ impl<V: Verbs> Driver<V> {
 
     fn late_ack(&mut self, index: usize, peer: &mut Peer<V>) {
         peer.ack_listed = false;
+        if !self.shared.has_room_for_control(index, peer) {
+            return self.list_ack(index, peer);
+        }
         if let Some(header) = peer.session.late_ack() {
             self.shared.send_control(index, peer, header);
         }
@@ -111,6 +114,8 @@ impl<V: Verbs> Shared<V> {
     pub(super) fn ack_if_full(&self, index: usize, peer: &mut Peer<V>) {
         if peer.session.kept() as u32 >= self.config.max_queued
             && !peer.session.has_unsent()
+            && peer.session.owes_ack()
+            && self.has_room_for_control(index, peer)
             && let Some(header) = peer.session.late_ack()
         {
             self.send_control(index, peer, header);

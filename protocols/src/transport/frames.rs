@@ -67,7 +67,9 @@ impl<V: Verbs> Shared<V> {
         self.tell_keep(index, peer);
         while let Some(queue) = peer.standing() {
             if queue.room() < peer.session.unsent().map_or(1, Outgoing::posts) {
-                self.starve(index, peer);
+                if peer.session.has_unsent() || peer.session.owes_much() {
+                    self.starve(index, peer);
+                }
                 return;
             }
             if self.ready_next(peer).is_err() {
@@ -108,8 +110,17 @@ impl<V: Verbs> Shared<V> {
         }
     }
 
-    /// Sends a control frame; the send queue always has room for the few that credits allow, or the
-    /// connection begins anew.
+    /// Whether the send queue has room for a control frame, which is to be asked before the session gives one. A queue that is full is
+    /// no reason to give a connection up: what it has under way ends, and then the peer is looked at again.
+    pub(super) fn has_room_for_control(&self, index: usize, peer: &mut Peer<V>) -> bool {
+        let full = peer.standing().is_some_and(|queue| queue.room() == 0);
+        if full {
+            self.starve(index, peer);
+        }
+        !full
+    }
+
+    /// Sends a control frame, for which there is [room](Shared::has_room_for_control).
     pub(super) fn send_control(&self, index: usize, peer: &mut Peer<V>, header: Header) {
         if self.post_control(peer, header).is_err() {
             self.broken(index, peer);
@@ -129,9 +140,9 @@ impl<V: Verbs> Shared<V> {
         post(queue, Local::Guarded(BufferGuard::Block { block, len: HEADER_LEN as u32 }))
     }
 
-    /// Puts a peer on the list of those whose messages wait for room in the send queue.
-    pub(super) fn starve(&self, index: usize, peer: &mut Peer<V>) {
-        if peer.session.has_unsent() && !std::mem::replace(&mut peer.starved, true) {
+    /// Puts a peer on the list of those for whom something waits for room in the send queue.
+    fn starve(&self, index: usize, peer: &mut Peer<V>) {
+        if !std::mem::replace(&mut peer.starved, true) {
             self.starved.borrow_mut().push(index);
             self.wake_driver();
         }

@@ -327,6 +327,8 @@ impl<V: Verbs> Shared<V> {
             // Whatever it carried is fenced.
             peer.ups += 1;
             (peer.unresolved, peer.last_op) = (false, 0);
+            // Whoever has this place next connects for the first time.
+            peer.stood_on = None;
             peer.wake_all();
             peer.session.reset()
         });

@@ -168,7 +168,7 @@ async fn renew<V: Verbs>(shared: Rc<Shared<V>>, index: usize) {
                 }
                 return false;
             }
-            if peer.told == told {
+            if peer.told == told && shared.has_room_for_control(index, peer) {
                 match peer.session.sign_of_life() {
                     Some(header) => shared.send_control(index, peer, header),
                     // It may send nothing. If its server has forgotten it meanwhile, nothing else would tell it so.

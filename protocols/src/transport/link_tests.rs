@@ -265,6 +265,24 @@ fn a_connection_that_stands_by_takes_the_place_of_one_that_broke_without_the_con
     assert_eq!(actions(&mut link, Event::RailDown(0)), [Action::Disconnect(on(0, 9))]);
 }
 
+/// A fuzzer found it: the connection in use was given up as one that stands by on its rail, and each move over it failed.
+#[test]
+fn a_request_over_a_connection_that_stands_by_may_overtake_the_word_that_it_does() {
+    let (old, ahead) = (on(1, 1), on(0, 2));
+    let mut link = alone(2);
+    meet(&mut link, old, 2, 1);
+    assert_eq!(
+        actions(&mut link, Event::Request(ahead, hello_of(2, 2))),
+        [Action::Fence, Action::Disconnect(old)]
+    );
+    assert_eq!(actions(&mut link, Event::StandsBy(ahead)), [], "it is about to be used");
+    let accepted = actions(&mut link, Event::Drained);
+    assert!(matches!(accepted[..], [Action::Accept(id, _)] if id == ahead), "{accepted:?}");
+    let stands = actions(&mut link, Event::Established(ahead));
+    assert!(matches!(stands[..], [Action::Resume(_)]), "and nothing is given up: {stands:?}");
+    assert_eq!(actions(&mut link, Event::StandsBy(ahead)), [], "nor is it later");
+}
+
 #[test]
 fn a_port_without_a_link_ends_its_connections_at_once_and_no_others() {
     let mut link = met_on_rails();

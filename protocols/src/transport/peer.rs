@@ -39,7 +39,7 @@ pub(super) struct Peer<V: Verbs> {
     /// The rail of that queue pair, or of the last one.
     pub(super) rail: u8,
     /// The rail of the connection that stood last.
-    pub(super) stood_on: u8,
+    pub(super) stood_on: Option<u8>,
     /// The connection that stood by before it was this one, if it did.
     pub(super) via: Option<ConnId>,
     /// A connection that is ready for when this one breaks.
@@ -134,7 +134,7 @@ impl<V: Verbs> Peer<V> {
             strays: Vec::new(),
             queue: None,
             rail: 0,
-            stood_on: 0,
+            stood_on: None,
             via: None,
             standby: None,
             standby_listed: false,

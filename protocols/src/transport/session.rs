@@ -232,7 +232,7 @@ impl<M> Session<M> {
 
     /// Whether the peer is to be told what it is owed although nothing else is to be said: half of its credits; a guest that may send
     /// nothing, whatever it is owed.
-    fn owes_much(&self) -> bool {
+    pub(super) fn owes_much(&self) -> bool {
         match self.end {
             End::Host { came, hungry, .. } => {
                 let has = self.grant_told.wrapping_sub(came);

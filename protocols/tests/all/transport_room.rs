@@ -64,6 +64,25 @@ fn two_ends_without_room_do_not_wait_for_each_other_s_delayed_acknowledgement() 
     }
 }
 
+/// A fuzzer found it: an acknowledgement that was due while the send queue was full broke the connection, and the next one in the same
+/// way, for ever.
+#[test]
+fn no_connection_breaks_because_its_send_queue_is_full() {
+    for style in STYLES {
+        for (max_queued, depth) in [(4, 4), (8, 4), (8, 5), (16, 4)] {
+            let cluster = Cluster::shallow(2, 1, style, max_queued, depth);
+            let got = [0, 1].map(|node| receive(&cluster.members[node], &[LOUD]));
+            talk(&cluster.members[0], 1, LOUD, 400);
+            talk(&cluster.members[1], 0, LOUD, 400);
+            cluster.run(ms(20));
+            let context = format!("{style:?}, {max_queued} kept, {depth} places");
+            assert_eq!(got.map(|got| got.borrow().len()), [400, 400], "{context}");
+            let again: u64 = cluster.members.iter().map(|member| member.mesh.stats().reconnects).sum();
+            assert_eq!(again, 0, "{context}");
+        }
+    }
+}
+
 #[test]
 fn room_that_one_has_waited_for_and_does_not_use_is_the_next_one_s() {
     for style in STYLES {

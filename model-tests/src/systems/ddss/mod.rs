@@ -169,6 +169,8 @@ fn model(variant: &str) -> Model {
 
 impl System for Segments {
     const ATOMICS: bool = true;
+    // A segment that is released is memory that its readers may still ask for.
+    const BREAKS_CONNECTIONS: bool = true;
     const KIND: &'static str = "ddss";
     const ABOUT: &'static str = "shared data segments under the seven models of DDSS";
     const EXAMPLE: &'static str = "model = \"write\"";

@@ -232,6 +232,10 @@ impl Model for Operations {
         config.send_depth = 4;
     }
 
+    fn breaks_connections(&self) -> bool {
+        self.what == What::Wrong
+    }
+
     fn oracles(&self) {}
 
     fn shape(&self) -> Shape {

@@ -34,6 +34,7 @@ pub fn worlds() -> Vec<Entry> {
     };
     let manners = [
         manner!("messages-narrow", Narrow, "the same, with room for few messages, and those long"),
+        manner!("messages-shallow", Shallow, "the same, with as many places in a send queue as messages"),
         manner!(
             "messages-timed",
             Timed,
@@ -73,6 +74,8 @@ pub enum Manner {
     Usual,
     /// Few places for messages, and long ones.
     Narrow,
+    /// No more places in a send queue than messages that are kept.
+    Shallow,
     /// Timers of acknowledgements and probes.
     Timed,
     /// Connections that are made by hand.
@@ -98,7 +101,7 @@ const KEYS: &[Key] = &[
 ];
 
 fn make(name: &'static str, manner: Manner, size: &Size) -> Result<Box<dyn AnyModel>, SizeError> {
-    let usual = if manner == Manner::Narrow { 4 } else { 1 };
+    let usual = if matches!(manner, Manner::Narrow | Manner::Shallow) { 4 } else { 1 };
     let (nodes, messages) = (size.number("nodes")?.unwrap_or(2), size.number("requests")?.unwrap_or(usual));
     size.within("nodes", nodes, 2..=8)?;
     size.within("requests", messages, 1..=8)?;
@@ -258,6 +261,7 @@ impl Model for Messages {
                 (config.send_depth, config.max_queued) = (4, 2);
                 config.max_message = LONG as u32;
             }
+            Manner::Shallow => (config.send_depth, config.max_queued) = (4, 4),
             Manner::Standby => config.standby = true,
             Manner::Planted(planted) => config.planted = Some(planted),
             _ => {}

@@ -20,6 +20,10 @@ impl Link {
     }
 
     pub(super) fn stands_by(&mut self, id: ConnId, actions: &mut Vec<Action>) {
+        // The peer's request over it may overtake the connection manager's last word: then it is in use, or about to be.
+        if self.id() == Some(id) || self.waiting.is_some_and(|(asked, _)| asked == id) {
+            return;
+        }
         let of_use = match self.state {
             State::Up(own) => own.map_or(0, |own| own.rail) != id.rail,
             _ => true,

@@ -380,7 +380,9 @@ impl World {
                 let stands_by = end.standby.is_some_and(|standby| standby.number == queue);
                 if stands_by || end.live(queue) {
                     let event = if asks { Event::Request(to, hello) } else { Event::Accepted(to, hello) };
-                    end.mail.push_back(event);
+                    // It is looked at before what the connection manager says.
+                    let ahead = end.mail.iter().position(|event| matches!(event, Event::StandsBy(_)));
+                    end.mail.insert(ahead.unwrap_or(end.mail.len()), event);
                 }
             }
         }

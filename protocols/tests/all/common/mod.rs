@@ -32,6 +32,7 @@ pub struct Cluster {
     max_message: Option<u32>,
     /// How many messages are kept for one peer; the mesh's own number without one.
     max_queued: Option<u32>,
+    send_depth: Option<u32>,
     /// How long an acknowledgement waits for a message that carries it; the mesh's own delay without one.
     ack_delay: Option<Nanos>,
 }
@@ -114,6 +115,13 @@ impl Cluster {
         cluster.manned()
     }
 
+    /// The same, whose send queues have so many places.
+    pub fn shallow(nodes: u32, seed: u64, wait: Wait, max_queued: u32, send_depth: u32) -> Cluster {
+        let mut cluster = Cluster::unmanned(nodes, 1, seed, wait);
+        (cluster.max_queued, cluster.send_depth) = (Some(max_queued), Some(send_depth));
+        cluster.manned()
+    }
+
     /// The same, of messages that may be so long.
     pub fn narrow_with_messages(nodes: u32, seed: u64, max_queued: u32, longest: u32) -> Cluster {
         let mut cluster = Cluster::unmanned(nodes, 1, seed, Wait::Poll);
@@ -151,8 +159,8 @@ impl Cluster {
         let config = Config { devices: rails, ..Config::new(nodes, profile) };
         let fabric = Fabric::new(config, Box::new(Seeded::new(seed))).expect("a good configuration");
         let (members, timeout) = (Vec::new(), 4);
-        let (max_message, max_queued, ack_delay) = (None, None, None);
-        Cluster { fabric, members, wait, rails, timeout, max_message, max_queued, ack_delay }
+        let (max_message, max_queued, send_depth, ack_delay) = (None, None, None, None);
+        Cluster { fabric, members, wait, rails, timeout, max_message, max_queued, send_depth, ack_delay }
     }
 
     fn manned(mut self) -> Cluster {
@@ -176,6 +184,7 @@ impl Cluster {
         config.other_rails = (1..self.rails).map(names).collect();
         config.hold_off = ms(3);
         config.max_queued = self.max_queued.unwrap_or(config.max_queued);
+        config.send_depth = self.send_depth.unwrap_or(config.send_depth);
         config.max_message = self.max_message.unwrap_or(config.max_message);
         config.ack_delay = self.ack_delay.unwrap_or(config.ack_delay);
         config.timeout = AckTimeout::new(self.timeout).expect("an exponent");

@@ -337,7 +337,7 @@ fn checks_name_the_oracle_that_was_violated_and_no_other() {
     let broken: Vec<_> = judge.checks().into_iter().filter(|check| !check.held).collect();
     assert_eq!(broken.len(), 1);
     assert_eq!((broken[0].oracle, broken[0].violations), ("mutual exclusion", 1));
-    assert_eq!(judge.checks().len(), 8);
+    assert_eq!(judge.checks().len(), 9);
 }
 
 #[test]

@@ -108,11 +108,13 @@ pub(super) fn place(nth: u64) -> Nanos {
     Nanos(LAST.0 * nth / PLACES)
 }
 
-/// The longest time in which the reader got nothing, if a rail fails so long after the transfer has begun.
+/// The longest time from the cut on in which the reader got nothing, if a rail fails so long after the transfer has begun. How long it had
+/// waited by then, for the transfer's first buffers to be registered say, is not the rail's doing.
 pub(super) fn stall(profile: &Profile, mode: Mode, cut: Cut, after: Nanos) -> Result<Nanos, PaperError> {
     let reads = reads(profile, mode, cut, after)?;
-    let times = std::iter::once(BEGIN).chain(reads.iter().map(|(at, _)| *at));
-    let waits = times.clone().skip(1).zip(times).map(|(at, before)| at - before);
+    let down = BEGIN + after;
+    let later = reads.iter().map(|(at, _)| *at).filter(|at| *at > down);
+    let waits = later.clone().zip(std::iter::once(down).chain(later)).map(|(at, before)| at - before);
     Ok(waits.max().unwrap_or_default())
 }
 
