@@ -2,8 +2,9 @@
 //!
 //! An [`Oracle`] sees each event as it is recorded, so that a violation carries its moment and the event log around that
 //! moment can be read. A system's oracles together are its [`Oracles`]; a [`Judge`] asks them, and adds what every system must
-//! keep: nothing is left over at rest ([`Leaks`]), no message contradicts the protocol ([`Conduct`]), no connection breaks without
-//! a fault ([`Unbroken`]), and no memory is touched while it may not be ([`Sanitizer`]). An object's history as a whole is judged by [`Linearizability`].
+//! keep: nothing is left over at rest ([`Leaks`]), no message contradicts the protocol ([`Conduct`]), no connection breaks
+//! without a fault ([`Unbroken`]), and no memory is touched while it may not be ([`Sanitizer`]). An object's history as a whole
+//! is judged by [`Linearizability`].
 
 mod conduct;
 mod judge;
