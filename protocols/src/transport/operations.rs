@@ -163,8 +163,10 @@ impl<V: Verbs> Mesh<V> {
             put(&guard, 0, &old.to_ne_bytes()).map_err(refused)?;
             return Ok(guard);
         }
-        let turn = turn.for_atomics(atomic.is_some()).await.map_err(OpError::NotExecuted)?;
-        let Some(queue) = turn else { return self.carry(index, op, guard).await };
+        let turn = turn.for_atomics(atomic.is_some()).for_bytes(!guard.is_empty());
+        let Some(queue) = turn.await.map_err(OpError::NotExecuted)? else {
+            return self.carry(index, op, guard).await;
+        };
         let guard = shared.planted_guard(index, guard).map_err(refused)?;
         let pending = queue.post(op, Local::Guarded(guard)).map_err(refused)?;
         shared.with_peer(index, |peer| peer.last_op = queue.counts().0);
@@ -312,6 +314,8 @@ pub(super) struct Turn<'a, V: Verbs> {
     places: u32,
     ticket: Option<u64>,
     atomics: bool,
+    /// Whether there are bytes to be moved.
+    bytes: bool,
     /// The peer's incarnation that the operation is meant for: its addresses mean nothing in another.
     incarnations: u32,
 }
@@ -319,13 +323,13 @@ pub(super) struct Turn<'a, V: Verbs> {
 impl<'a, V: Verbs> Turn<'a, V> {
     pub fn new(shared: &'a Shared<V>, index: usize, places: u32) -> Turn<'a, V> {
         let incarnations = shared.with_peer(index, |peer| peer.incarnations);
-        Turn { shared, index, places, ticket: None, atomics: false, incarnations }
+        Turn { shared, index, places, ticket: None, atomics: false, bytes: true, incarnations }
     }
 
     /// For a request that follows another one, in the same incarnation of the peer.
     pub fn behind(&self) -> Turn<'a, V> {
         let &Turn { shared, index, incarnations, .. } = self;
-        Turn { shared, index, places: 1, ticket: None, atomics: false, incarnations }
+        Turn { shared, index, places: 1, ticket: None, atomics: false, bytes: true, incarnations }
     }
 
     /// Whose turn it is at.
@@ -336,6 +340,13 @@ impl<'a, V: Verbs> Turn<'a, V> {
     /// Whether atomics are among what is to be posted.
     pub fn for_atomics(mut self, atomics: bool) -> Turn<'a, V> {
         self.atomics = atomics;
+        self
+    }
+
+    /// Whether bytes are to be moved. What moves none touches no memory and needs no key (IBA 9.7.4.1.5): it goes over whatever rail, and
+    /// fails if there is nobody. Messages to a peer that is gone would say nothing.
+    pub fn for_bytes(mut self, bytes: bool) -> Turn<'a, V> {
+        self.bytes = bytes;
         self
     }
 }
@@ -361,7 +372,8 @@ impl<V: Verbs> Future for Turn<'_, V> {
             };
             if first && let Some(queue) = peer.standing() {
                 // Messages keep a share of the send queue, so that operations cannot hold them up.
-                let carries = shared.carries(peer) || self.atomics && shared.carries_atomics(peer);
+                let carries = self.bytes && shared.carries(peer);
+                let carries = carries || self.atomics && shared.carries_atomics(peer);
                 if carries || queue.room() >= shared.send_depth(index) / 4 + self.places {
                     let queue = (!carries).then(|| queue.clone());
                     if self.ticket.take().is_some() {

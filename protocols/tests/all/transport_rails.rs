@@ -6,7 +6,7 @@ use std::rc::Rc;
 use weft_protocols::transport::{Channel, Incoming, Mesh, MeshConfig, TransportError};
 use weft_sim::NodeId;
 use weft_sim::fault::{Fault, Link, Way};
-use weft_verbs::{AccessFlags, MemoryRegion, Nanos, Wait};
+use weft_verbs::{AccessFlags, MemoryRegion, Nanos, RemoteSlice, Wait};
 
 const CHANNEL: Channel = Channel(3);
 
@@ -81,6 +81,34 @@ fn a_cut_that_nobody_tells_of_is_found_by_the_retries_and_a_rail_that_stays_dead
         let stats = cluster.members[0].mesh.stats();
         assert_eq!((stats.failovers, stats.failbacks, stats.reconnects), (1, 0, 1));
         assert_eq!(cluster.members[0].mesh.rail(rank(1)), Some(1));
+    }
+}
+
+/// A fuzzer found it: a client of files whose server died while they were connected over the other rail probed it for ever, and each probe
+/// ended well without a packet.
+#[test]
+fn an_operation_of_no_bytes_finds_out_whether_the_peer_is_there_over_whatever_rail() {
+    for style in STYLES {
+        let cluster = Cluster::railed(2, 2, 2, style);
+        let arrived = stream(&cluster, 20, us(50));
+        cluster.plan(us(500), Fault::PortDown { node: NodeId(1), port: 1, lasts: None });
+        let ended = Rc::new(RefCell::new(Vec::new()));
+        let (rt, mesh, keep) =
+            (cluster.members[0].rt.clone(), cluster.members[0].mesh.clone(), Rc::clone(&ended));
+        drop(rt.clone().spawn(async move {
+            for at in [ms(5), ms(15)] {
+                rt.sleep_until(at).await;
+                let end = mesh.write(rank(1), RemoteSlice::default(), &[]).await;
+                keep.borrow_mut().push(end.is_ok());
+            }
+        }));
+        cluster.run(ms(10));
+        in_order(&arrived.borrow(), 20);
+        assert_eq!(cluster.members[0].mesh.rail(rank(1)), Some(1));
+        assert_eq!(ended.borrow()[..], [true], "{style:?}: it is there");
+        cluster.plan(cluster.fabric.now(), Fault::Crash { node: NodeId(1) });
+        cluster.run(ms(30));
+        assert_eq!(ended.borrow()[..], [true, false], "{style:?}: it is not");
     }
 }
 
