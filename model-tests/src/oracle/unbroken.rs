@@ -11,7 +11,7 @@ pub struct Unbroken;
 
 impl Unbroken {
     /// The oracle's name, as reports have it.
-    pub const NAME: &'static str = "unbroken";
+    pub const NAME: &'static str = "standing";
     /// What is promised, in a few words.
     pub const PROMISE: &'static str = "without a fault no connection breaks";
 
