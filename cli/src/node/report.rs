@@ -8,7 +8,7 @@ use crate::report;
 use crate::table::{Table, count, wrap};
 use serde::Serialize;
 use weft_check::metrics::Metrics;
-use weft_check::oracle::{Check, Sanitizer, Unbroken, Violation};
+use weft_check::oracle::{Check, Sanitizer, Standing, Violation};
 use weft_check::scenario::Scenario;
 use weft_check::system::{Measured, System};
 
@@ -43,7 +43,7 @@ pub fn judge<S: System>(scenario: &Scenario, work: &S::Workload, seed: u64, outc
     // The simulator's sanitizer sees every access of memory, and a simulated run knows of all that goes wrong; nobody does here.
     let checks = recorder.judge(|judge| judge.checks()).into_iter();
     let checks: Vec<_> =
-        checks.filter(|check| ![Sanitizer::NAME, Unbroken::NAME].contains(&check.oracle)).collect();
+        checks.filter(|check| ![Sanitizer::NAME, Standing::NAME].contains(&check.oracle)).collect();
     let (busy, mesh, counts) = (recorder.busy(), counts.mesh, counts.service);
     let measure = |meter: &_, oracles: &_| S::metrics(Measured { work, oracles, meter, counts, mesh, busy });
     Judged {

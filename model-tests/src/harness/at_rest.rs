@@ -2,7 +2,7 @@
 
 use super::Member;
 use crate::explore::Violation;
-use crate::oracle::{Conduct, Leaks, Leftover, Unbroken};
+use crate::oracle::{Conduct, Leaks, Leftover, Standing};
 use weft_verbs::Nanos;
 
 /// The first thing that is wrong with a node at rest: what it had to drop, or what it has left over.
@@ -20,7 +20,7 @@ pub fn at_rest(
 /// The first connection that was made again although there was no fault.
 pub(super) fn unbroken(members: &[Member]) -> Option<Violation> {
     let mut nodes = (0..).zip(members);
-    let first = nodes.find_map(|(node, member)| Unbroken::finish(Nanos::ZERO, node, &member.mesh.stats()));
+    let first = nodes.find_map(|(node, member)| Standing::finish(Nanos::ZERO, node, &member.mesh.stats()));
     first.map(Violation::from)
 }
 

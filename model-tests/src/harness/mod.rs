@@ -29,7 +29,7 @@ pub use recorder::{Explored, NoEvent, Recorder};
 pub use requests::Requests;
 
 use crate::explore::{AnyModel, ModelFactory, Size};
-use crate::oracle::{Conduct, Leaks, Oracles, Unbroken};
+use crate::oracle::{Conduct, Leaks, Oracles, Standing};
 use std::rc::Rc;
 use weft_sim::explore::FaultSet;
 
@@ -79,7 +79,7 @@ impl<M: Model> ModelFactory for Harness<M> {
     fn promises(&self) -> Vec<&'static str> {
         let of_oracles = self.model.oracles().promises().into_iter().map(|(name, _)| name);
         let of_all =
-            [Leaks::NAME, Conduct::NAME, Unbroken::NAME, execution::DEADLOCK, execution::LOST_WAKE_UP];
+            [Leaks::NAME, Conduct::NAME, Standing::NAME, execution::DEADLOCK, execution::LOST_WAKE_UP];
         of_oracles.chain(self.model.promises().iter().copied()).chain(of_all).collect()
     }
 

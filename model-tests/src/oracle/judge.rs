@@ -1,6 +1,6 @@
 //! A judge: a system's oracles, those of every system, and their verdicts.
 
-use super::{Conduct, Leaks, Leftover, Oracles, Sanitizer, Unbroken, Violation};
+use super::{Conduct, Leaks, Leftover, Oracles, Sanitizer, Standing, Violation};
 use serde::Serialize;
 use std::collections::BTreeMap;
 use std::hash::Hasher;
@@ -83,7 +83,7 @@ impl<O: Oracles> Judge<O> {
 
     /// Judges the connections of a node in a run without a fault.
     pub fn judge_connections(&mut self, now: Nanos, node: u32, counted: &MeshStats) {
-        Unbroken::finish(now, node, counted).into_iter().for_each(|violation| self.verdicts.add(violation));
+        Standing::finish(now, node, counted).into_iter().for_each(|violation| self.verdicts.add(violation));
     }
 
     /// Judges what the sanitizer found: `all` by number, the first of them in words.
@@ -100,7 +100,7 @@ impl<O: Oracles> Judge<O> {
         let of_every_system = [
             (Leaks::NAME, Leaks::PROMISE),
             (Conduct::NAME, Conduct::PROMISE),
-            (Unbroken::NAME, Unbroken::PROMISE),
+            (Standing::NAME, Standing::PROMISE),
             (Sanitizer::NAME, Sanitizer::PROMISE),
         ];
         let check = |(oracle, promise)| {

@@ -3,7 +3,7 @@
 //! An [`Oracle`] sees each event as it is recorded, so that a violation carries its moment and the event log around that
 //! moment can be read. A system's oracles together are its [`Oracles`]; a [`Judge`] asks them, and adds what every system must
 //! keep: nothing is left over at rest ([`Leaks`]), no message contradicts the protocol ([`Conduct`]), no connection breaks
-//! without a fault ([`Unbroken`]), and no memory is touched while it may not be ([`Sanitizer`]). An object's history as a whole
+//! without a fault ([`Standing`]), and no memory is touched while it may not be ([`Sanitizer`]). An object's history as a whole
 //! is judged by [`Linearizability`].
 
 mod conduct;
@@ -13,7 +13,7 @@ pub mod linearizability;
 mod outcasts;
 mod returns;
 mod sanitizer;
-mod unbroken;
+mod standing;
 
 pub use conduct::Conduct;
 pub use judge::{Check, Judge};
@@ -22,7 +22,7 @@ pub use linearizability::Linearizability;
 pub use outcasts::{Outcasts, unexplained};
 pub use returns::{CallEvent, Returns};
 pub use sanitizer::Sanitizer;
-pub use unbroken::Unbroken;
+pub use standing::Standing;
 
 use crate::history::HistoryEvent;
 use serde::Serialize;

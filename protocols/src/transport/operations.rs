@@ -372,8 +372,8 @@ impl<V: Verbs> Future for Turn<'_, V> {
             };
             if first && let Some(queue) = peer.standing() {
                 // Messages keep a share of the send queue, so that operations cannot hold them up.
-                let carries = self.bytes && shared.carries(peer);
-                let carries = carries || self.atomics && shared.carries_atomics(peer);
+                let carries =
+                    self.bytes && shared.carries(peer) || self.atomics && shared.carries_atomics(peer);
                 if carries || queue.room() >= shared.send_depth(index) / 4 + self.places {
                     let queue = (!carries).then(|| queue.clone());
                     if self.ticket.take().is_some() {

@@ -7,9 +7,9 @@ use weft_verbs::Nanos;
 /// The connections that a node made again where nothing went wrong and no adapter waited for an answer in vain. The systems live through
 /// that and nobody is told: their users wait.
 #[derive(Clone, Copy, Debug)]
-pub struct Unbroken;
+pub struct Standing;
 
-impl Unbroken {
+impl Standing {
     /// The oracle's name, as reports have it.
     pub const NAME: &'static str = "standing";
     /// What is promised, in a few words.
@@ -20,7 +20,7 @@ impl Unbroken {
         let moved = counted.failovers + counted.failbacks;
         let broke = counted.reconnects.saturating_sub(moved);
         let text = || format!("n{node} made {broke} connections again, and there was no fault");
-        (broke > 0).then(|| Violation { oracle: Unbroken::NAME, at: now, text: text() })
+        (broke > 0).then(|| Violation { oracle: Standing::NAME, at: now, text: text() })
     }
 }
 
@@ -32,7 +32,7 @@ mod tests {
     fn connections_that_a_user_moved_have_not_broken() {
         let judged = |reconnects, failovers, failbacks| {
             let counted = MeshStats { reconnects, failovers, failbacks, ..MeshStats::default() };
-            Unbroken::finish(Nanos(7), 3, &counted).map(|violation| violation.text)
+            Standing::finish(Nanos(7), 3, &counted).map(|violation| violation.text)
         };
         assert_eq!(judged(0, 0, 0), None);
         assert_eq!(judged(5, 3, 2), None);
