@@ -132,8 +132,9 @@ pub struct CheckArgs {
 /// `weft fuzz`.
 #[derive(Debug, Args)]
 pub struct FuzzArgs {
-    /// A world of `weft check --list`, or a swarm: swarm-16, swarm-16-KIND of a system, swarm-16-VARIANT, and each with
-    /// -rails behind it for machines of two rails, or -members for machines that agree on who is alive, of which some crash
+    /// A world of `weft check --list`, or a swarm: swarm-16 (any number of nodes; without one that is drawn, 1 to 8),
+    /// swarm-16-KIND of a system, swarm-16-VARIANT, and each with -rails behind it for machines of two rails, -members for
+    /// machines that agree on who is alive, of which some crash, and -exact for latencies that do not vary
     pub world: String,
     /// Run each seed from A up to, not including, B [default: 0..1000]
     #[arg(long, value_name = "A..B", conflicts_with = "seconds")]

@@ -1,85 +1,115 @@
-//! Scenarios of 16 nodes drawn at random, in virtual time and with every kind of fault.
+//! Scenarios drawn at random, in virtual time and with every kind of fault.
+//!
+//! A swarm's name says what is the same in all its scenarios: `swarm-16-sdp-rails` has 16 nodes of two rails with streams. Large
+//! ones find what takes many nodes, and few see it twice: latencies vary, so what goes round in circles falls out of step. Small ones
+//! whose latencies do not vary (`swarm-sdp-exact`) stay in step, and are ten times as fast.
 
 use super::args::FuzzArgs;
 use super::files;
 use super::target::{Runner, Seed, Target};
 use crate::exit::Failure;
+use std::num::NonZeroU32;
 use std::path::PathBuf;
 use weft_check::run::RunOptions;
-use weft_check::scenario::Scenario;
+use weft_check::scenario::{Jitter, Scenario};
 use weft_check::systems::{self, Registered};
 
-/// How many nodes each scenario has.
-const NODES: u32 = 16;
-const NAME: &str = "swarm-16";
+const NAME: &str = "swarm";
+
+/// What a swarm's name says of machines: the last words of it, in this order.
+const ENDINGS: [&str; 3] = ["-rails", "-members", "-exact"];
 
 /// Random scenarios of one variant of a system, or of each in turn.
 pub struct Swarm {
     name: String,
+    /// Of each scenario; nothing if that is drawn, too.
+    nodes: Option<NonZeroU32>,
     system: &'static dyn Registered,
     variants: &'static [&'static str],
-    /// Of each machine; more than one for a name that ends in `-rails`.
-    rails: u8,
-    /// Machines agree on who is alive, and some crash: for a name that ends in `-members`.
+    /// Machines have two rails.
+    rails: bool,
+    /// Machines agree on who is alive, and some crash.
     members: bool,
+    /// Latencies do not vary.
+    exact: bool,
     save: Option<PathBuf>,
 }
 
-/// Every swarm: that of the first system by the plain name, each variant's, each system's.
+/// What can stand behind the number of nodes: nothing for the first system, a system, a variant of one.
 fn all() -> Vec<(String, &'static dyn Registered, &'static [&'static str])> {
     let mut all = Vec::new();
     for (number, &system) in systems::all().iter().enumerate() {
         let variants = system.variants();
         if number == 0 {
-            all.push((NAME.to_string(), system, variants));
+            all.push((String::new(), system, variants));
         }
-        all.push((format!("{NAME}-{}", system.kind()), system, variants));
+        all.push((format!("-{}", system.kind()), system, variants));
         let named = (0..variants.len()).filter(|at| !variants[*at].is_empty());
-        all.extend(named.map(|at| (format!("{NAME}-{}", variants[at]), system, &variants[at..=at])));
+        all.extend(named.map(|at| (format!("-{}", variants[at]), system, &variants[at..=at])));
     }
     all
 }
 
 /// The swarm that a command line asks for, if it asks for one.
 pub fn target(args: &FuzzArgs) -> Result<Option<Swarm>, Failure> {
-    if !args.world.starts_with(NAME) {
-        return Ok(None);
-    }
+    let Some(rest) = args.world.strip_prefix(NAME) else { return Ok(None) };
     if !args.sizes.set.is_empty() || args.faults.is_some() || !args.kinds.kinds.is_empty() {
         return Err(Failure::bad_input(format!(
-            "{NAME} draws its own requests and faults: leave out --set, --faults and the like"
+            "a {NAME} draws its own requests and faults: leave out --set, --faults and the like"
         )));
     }
-    let (plain, members) = match args.world.strip_suffix("-members") {
-        Some(plain) => (plain, true),
-        None => (args.world.as_str(), false),
-    };
-    let (plain, rails) = match plain.strip_suffix("-rails") {
-        Some(plain) => (plain, 2),
-        None => (plain, 1),
-    };
-    let found = all().into_iter().find(|(name, ..)| *name == plain);
-    let (_, system, variants) = found.ok_or_else(|| {
-        let known: Vec<String> = all().into_iter().map(|(name, ..)| name).collect();
-        let known = known.join(", ");
-        Failure::bad_input(format!(
-            "there is no world '{}': there are {known}, and each with -rails or -members behind it",
-            args.world
-        ))
-    })?;
-    let swarm =
-        Swarm { name: args.world.clone(), system, variants, rails, members, save: args.leaves.save.clone() };
-    match swarm.scenario(0) {
-        Some(_) => Ok(Some(swarm)),
-        None => Err(Failure::bad_input(format!("{} makes no use of members", system.kind()))),
-    }
+    Swarm::named(&args.world, rest, args.leaves.save.clone()).map(Some)
+}
+
+/// The number of nodes that a name begins with, if it does, and the rest of it.
+fn size(name: &str) -> (Option<NonZeroU32>, &str) {
+    let sized = name.strip_prefix('-').unwrap_or_default();
+    let (number, rest) = sized.split_at(sized.find('-').unwrap_or(sized.len()));
+    number.parse().map_or((None, name), |nodes| (Some(nodes), rest))
+}
+
+fn unknown(world: &str) -> Failure {
+    let known: Vec<String> = all().into_iter().map(|(what, ..)| format!("{NAME}-16{what}")).collect();
+    Failure::bad_input(format!(
+        "there is no world '{world}': there are {}, each with any number of nodes or none, and with {} behind it",
+        known.join(", "),
+        ENDINGS.join(", ")
+    ))
 }
 
 impl Swarm {
+    /// The swarm of a name, of which `rest` is what stands behind the word.
+    fn named(name: &str, rest: &str, save: Option<PathBuf>) -> Result<Swarm, Failure> {
+        let (nodes, mut rest) = size(rest);
+        let mut says = [false; ENDINGS.len()];
+        for (said, ending) in says.iter_mut().zip(ENDINGS).rev() {
+            (rest, *said) = rest.strip_suffix(ending).map_or((rest, false), |rest| (rest, true));
+        }
+        let [rails, members, exact] = says;
+        let found = all().into_iter().find(|(what, ..)| what == rest);
+        let (_, system, variants) = found.ok_or_else(|| unknown(name))?;
+        let name = name.to_string();
+        let swarm = Swarm { name, nodes, system, variants, rails, members, exact, save };
+        let (kind, first) = (system.kind(), swarm.scenario(0));
+        let first = first.ok_or_else(|| Failure::bad_input(format!("{kind} makes no use of members")))?;
+        match nodes.map(NonZeroU32::get) {
+            Some(few) if few < first.cluster.nodes => Err(Failure::bad_input(format!(
+                "{kind} of {few} nodes: give at least {}",
+                first.cluster.nodes
+            ))),
+            _ => Ok(swarm),
+        }
+    }
+
     fn scenario(&self, seed: u64) -> Option<Scenario> {
         let in_turn = self.variants[(seed % self.variants.len() as u64) as usize];
-        let scenario = self.system.swarm(seed, Some(NODES), in_turn);
-        let scenario = if self.rails > 1 { scenario.over_rails(self.rails, seed) } else { scenario };
+        let mut scenario = self.system.swarm(seed, self.nodes.map(NonZeroU32::get), in_turn);
+        if self.rails {
+            scenario = scenario.over_rails(2, seed);
+        }
+        if self.exact {
+            scenario.cluster.jitter = Jitter::NONE;
+        }
         if self.members { scenario.among_members(seed) } else { Some(scenario) }
     }
 
@@ -112,5 +142,29 @@ impl Target for Swarm {
         files::put(&path, "the scenario", &text)?;
         let rerun = format!("The same run again: weft run {} --log events.log\n", path.display());
         Ok((path, rerun))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn drawn(name: &str, seed: u64) -> Scenario {
+        let swarm = Swarm::named(name, &name[NAME.len()..], None).expect("there is one");
+        swarm.drawn(seed).expect("it is drawn")
+    }
+
+    #[test]
+    fn a_name_says_what_its_clusters_have_in_common() {
+        let usual = Jitter::default();
+        let clusters = |name| (0..40).map(move |seed| drawn(name, seed).cluster);
+        let said = |name| clusters(name).map(|of| (of.nodes, of.rails, of.members.is_some(), of.jitter));
+        assert!(said("swarm-16").all(|of| of == (16, 1, false, usual)));
+        assert!(said("swarm-3-sdp-rails-exact").all(|of| of == (3, 2, false, Jitter::NONE)));
+        assert!(said("swarm-5-ncosed-rails-members").all(|of| of == (5, 2, true, usual)));
+        let mut sizes: Vec<u32> = clusters("swarm-messages-exact").map(|cluster| cluster.nodes).collect();
+        sizes.sort();
+        sizes.dedup();
+        assert_eq!(sizes, [2, 3, 4, 5, 8]);
     }
 }

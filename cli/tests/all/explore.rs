@@ -300,10 +300,18 @@ fn the_swarm_of_sixteen_holds_in_every_scheme() {
 }
 
 #[test]
+fn small_swarms_without_jitter_hold_in_every_system() {
+    for what in ["", "-messages-rails", "-sdp-rails", "-ddss", "-dsm", "-pario-rails"] {
+        let output = run(&["fuzz", &format!("swarm{what}-exact"), "--seeds", "0..30", "--quiet"]);
+        assert_eq!(output.status.code(), Some(0), "{what}: {}", err(&output));
+    }
+}
+
+#[test]
 fn what_cannot_be_explored_is_told_in_one_line() {
     let scratch = Scratch::new("wrong");
     let empty = scratch.file("empty.toml", "");
-    let wrong: [&[&str]; 16] = [
+    let wrong: [&[&str]; 19] = [
         &["check"],
         &["check", "nowhere"],
         &["check", "toy-sound-lock", "--set", "nodes=9"],
@@ -318,6 +326,9 @@ fn what_cannot_be_explored_is_told_in_one_line() {
         &["fuzz", "tickets", "--faults", "1"],
         &["fuzz", "swarm-16", "--kinds", "drop"],
         &["fuzz", "swarm-16-magic"],
+        &["fuzz", "swarm-0"],
+        &["fuzz", "swarm-1-sdp"],
+        &["fuzz", "swarm-5000"],
         &["replay", &empty],
         &["replay", "no such file"],
     ];
