@@ -5,7 +5,7 @@ use crate::transport::{NotExecuted, Rank, SendError, TransportError};
 use thiserror::Error;
 use weft_verbs::VerbsError;
 
-/// Why a call has no result. Nothing was read, and nothing published.
+/// Why a call has no result. Nothing was read, and nothing published, unless it says otherwise.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum DdssError {
     /// A segment of that size under that model cannot be on so many nodes.
@@ -24,6 +24,12 @@ pub enum DdssError {
     /// The segment has been released, or is being released. If a put ends so, nobody will see its value.
     #[error("the segment has been released")]
     Released,
+    /// The answer to a put was lost, and by the time that its home could be asked others had put more than once. Its value may have been
+    /// the segment's for a while, before or between theirs, or never.
+    #[error(
+        "the answer to the put was lost, and others have put since: its value may have been there, or not"
+    )]
+    Unknown,
     /// A version so far back is not kept.
     #[error("{back} versions back is more than the {behind} that the segment keeps")]
     NotKept {

@@ -127,7 +127,8 @@ impl<V: Verbs> Ddss<V> {
         }
         Ok(match open.spec.model {
             Model::Temporal(_) => self.is_fresh(open, held),
-            model => latest.saturating_sub(held) <= model.behind().into(),
+            // A version that is not there yet is of an earlier segment that had the name.
+            model => latest.checked_sub(held).is_some_and(|back| back <= model.behind().into()),
         })
     }
 

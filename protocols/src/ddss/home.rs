@@ -17,6 +17,8 @@ pub(super) struct Home {
     /// Names that stand for keys of segments, kept here or elsewhere.
     names: BTreeMap<Name, Key>,
     allocated: u64,
+    /// How often a node has ended a turn that it did not have.
+    out_of_turn: u64,
 }
 
 #[derive(Debug)]
@@ -128,7 +130,7 @@ enum State {
 impl Home {
     /// A node that keeps nothing.
     pub fn new(me: Party) -> Home {
-        Home { me, segments: BTreeMap::new(), names: BTreeMap::new(), allocated: 0 }
+        Home { me, segments: BTreeMap::new(), names: BTreeMap::new(), allocated: 0, out_of_turn: 0 }
     }
 
     /// Somebody asks for a segment.
@@ -305,18 +307,11 @@ impl Home {
         }
     }
 
-    /// A node has no turn any more, or has given the lock back while the header was marked.
+    /// A node says that it has no turn any more, or has given the lock back while the header was marked.
     pub fn on_leave(&mut self, name: Name, from: Rank) -> Step {
-        let Some(Kept { line, at, leaving: None, .. }) = self.segments.get_mut(&name) else {
-            return Step::Nothing;
-        };
-        match &mut line.state {
-            State::Closing { left } => left.push(from),
-            State::Serving(rank) if *rank == from => return line.next(*at),
-            // It saw the mark, though the home did not see it with the lock.
-            State::Serving(_) | State::Opening | State::Open => {}
-        }
-        Step::Nothing
+        let step = self.ends_turn(name, from);
+        self.out_of_turn += u64::from(step.is_none());
+        step.unwrap_or(Step::Nothing)
     }
 
     /// A node has died, and has the lock no more: it has no turn either.
@@ -324,7 +319,25 @@ impl Home {
         if let Some(Kept { line, leaving: None, .. }) = self.segments.get_mut(&name) {
             line.waiting.retain(|(from, _)| *from != node);
         }
-        self.on_leave(name, node)
+        self.ends_turn(name, node).unwrap_or(Step::Nothing)
+    }
+
+    /// What comes next, unless it is not that node's turn. While the header is being marked nobody knows yet whose it is.
+    fn ends_turn(&mut self, name: Name, node: Rank) -> Option<Step> {
+        let Some(Kept { line, at, leaving: None, .. }) = self.segments.get_mut(&name) else {
+            return Some(Step::Nothing);
+        };
+        match &mut line.state {
+            State::Closing { left } => left.push(node),
+            State::Serving(rank) if *rank == node => return Some(line.next(*at)),
+            State::Serving(_) | State::Opening | State::Open => return None,
+        }
+        Some(Step::Nothing)
+    }
+
+    /// How often a node has ended a turn that it did not have.
+    pub fn out_of_turn(&self) -> u64 {
+        self.out_of_turn
     }
 
     /// Nobody waits for this node any more: the others go on without it.

@@ -177,7 +177,7 @@ impl<V: Verbs> Ddss<V> {
         if let Some((doubt, now)) = self.clear_doubt(open).await? {
             if now.is_held_by(open.me) {
                 self.unlock(open).await?;
-            } else if doubt == Doubt::Gives && now.is_marked() {
+            } else if doubt == (Doubt::Gives { marked: true }) && now.is_marked() {
                 open.entered.set(true);
             }
         }

@@ -92,19 +92,20 @@ impl<V: Verbs> Ddss<V> {
     /// Gives the lock back, which this node has, and tells the home if somebody waits for that: by the home's line it is its turn.
     pub(super) async fn unlock(&self, open: &Open<V>) -> Result<(), DdssError> {
         let mut held = open.last.get().held_by(open.me);
-        let released = loop {
-            let now = match self.swap_header(open, Doubt::Gives, held, held.free()).await? {
-                Swapped::Found(found) if found == held => break held.free(),
-                Swapped::Found(now) | Swapped::Resolved(now) => now,
-                Swapped::Not => continue,
-            };
-            if !now.is_held_by(open.me) {
-                break now;
+        // Only what the swap found says whether the home waits: a mark that came later is for others.
+        let is_awaited = loop {
+            let marked = held.is_marked();
+            match self.swap_header(open, Doubt::Gives { marked }, held, held.free()).await? {
+                Swapped::Found(found) if found == held => break marked,
+                Swapped::Found(now) | Swapped::Resolved(now) if now.is_held_by(open.me) => held = now,
+                Swapped::Resolved(_) => break marked,
+                // The others have taken it away.
+                Swapped::Found(_) => break open.entered.get(),
+                Swapped::Not => {}
             }
-            held = now;
         };
-        open.entered.set(released.is_marked());
-        if released.is_marked() { self.leave(open).await } else { Ok(()) }
+        open.entered.set(is_awaited);
+        if is_awaited { self.leave(open).await } else { Ok(()) }
     }
 
     /// Swaps the header once.
@@ -182,6 +183,8 @@ impl<V: Verbs> Held<V> {
     ///
     /// The home cannot be reached any more.
     pub async fn unlock(mut self) -> Result<(), DdssError> {
+        // A put of this hold may have been dropped in the middle, and have published its slot.
+        self.ddss.clear_doubt(&self.turn.open).await?;
         self.ddss.unlock(&self.turn.open).await?;
         self.unlocked = true;
         Ok(())

@@ -19,7 +19,7 @@ impl<V: Verbs> Ddss<V> {
     /// # Errors
     ///
     /// The segment is of another size, has used up its versions, or its home cannot be reached any more: then nothing was
-    /// published.
+    /// published. Or [`DdssError::Unknown`]: then nobody can know whether something was.
     pub async fn put(&self, segment: &Segment<V>, value: &[u8]) -> Result<Option<u64>, DdssError> {
         let open = &segment.0;
         open.fits(value.len())?;
@@ -47,7 +47,9 @@ impl<V: Verbs> Ddss<V> {
         value: &[u8],
     ) -> Result<Option<u64>, DdssError> {
         self.take_part(open).await?;
-        if open.is_here_again() {
+        // Whether the header is one that was published during this call, and no guess from before it.
+        let mut seen = open.is_here_again();
+        if seen {
             self.find_slots(open).await?;
         }
         let slot = open.next_slot();
@@ -56,6 +58,7 @@ impl<V: Verbs> Ddss<V> {
             let header = open.last.get();
             if !holds && !open.entered.get() && (!header.is_free() || misses >= MOST_MISSES) {
                 self.enter(open).await?;
+                seen = true;
                 continue;
             }
             if header.version == Header::LAST {
@@ -89,6 +92,7 @@ impl<V: Verbs> Ddss<V> {
                     }
                     self.0.stats.borrow_mut().swap_misses += 1;
                     misses += 1;
+                    seen = true;
                     open.last.set(found);
                 }
                 Err(OpError::NotExecuted(why)) => {
@@ -102,13 +106,14 @@ impl<V: Verbs> Ddss<V> {
                         open.published(slot);
                         return Ok(Some(next.version));
                     }
-                    if now.version > header.version {
-                        // Published and superseded, or never: nobody can know, and both are a put whose value the next one
-                        // replaced at once, during this call.
+                    // The next version is somebody else's, or there is none: it was never published.
+                    if now.version > header.version + 1 {
+                        // Published and superseded, or never: nobody can know. If what it was to supersede was published during this
+                        // call, so were those that came after it, and both are a put whose value the next one replaced at once.
                         open.published(slot);
-                        return Ok(None);
+                        return if seen { Ok(None) } else { Err(DdssError::Unknown) };
                     }
-                    written = false;
+                    (written, seen) = (false, true);
                 }
             }
         }

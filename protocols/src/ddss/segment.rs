@@ -69,7 +69,10 @@ pub(super) enum Doubt {
     /// It takes the lock for this node.
     Takes,
     /// It gives it back.
-    Gives,
+    Gives {
+        /// The header was to be marked then: the home waits to be told.
+        marked: bool,
+    },
     /// It publishes a slot in place of a version.
     Put {
         /// The version that it supersedes.

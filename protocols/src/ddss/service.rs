@@ -129,7 +129,7 @@ impl<V: Verbs> Ddss<V> {
 
     /// What it has done so far.
     pub fn stats(&self) -> DdssStats {
-        *self.0.stats.borrow()
+        DdssStats { out_of_turn: self.0.home.borrow().out_of_turn(), ..*self.0.stats.borrow() }
     }
 
     /// What logs call the word at an address, if it is the header of a segment that this node keeps.

@@ -27,4 +27,6 @@ pub struct DdssStats {
     pub released: u64,
     /// Messages that could not be read.
     pub malformed: u64,
+    /// Messages by which a node ended a turn that it did not have.
+    pub out_of_turn: u64,
 }

@@ -55,9 +55,10 @@ impl<V: Verbs> Sdp<V> {
         self.answer(peer, &Message::Probe);
     }
 
-    /// Whether an end here waits for something of the peer: an acknowledgement, an answer, credits, or the use of what it advertises.
+    /// Whether an end here waits for something of the peer: an acknowledgement, an answer, credits, the use of what it advertises, or
+    /// that it goes on where its connection is being moved.
     pub(super) fn has_open(&self, peer: Rank) -> bool {
-        let waits = self.shared.mesh.oldest_unacknowledged(peer).is_some();
+        let waits = self.shared.mesh.oldest_unacknowledged(peer).is_some() || self.is_suspended(peer);
         let table = self.shared.table.borrow();
         waits || table.all().any(|socket| socket.peer == peer && socket.end.borrow().is_open())
     }

@@ -44,6 +44,8 @@ pub(super) struct Shared<V: Verbs> {
     pub table: RefCell<Table<V>>,
     pub listeners: RefCell<BTreeMap<u16, Rc<Backlog<V>>>>,
     pub outboxes: RefCell<BTreeMap<Rank, Outbox<V>>>,
+    /// By peer: how often it has begun anew, by what has come to [`Sdp::listen`]. The streams are with that life of it.
+    lives: RefCell<BTreeMap<Rank, u32>>,
     /// A suspension, or what it waits for, has changed.
     pub moving: Signal,
     /// A task looks for streams whose address has changed.
@@ -64,6 +66,8 @@ impl<V: Verbs> Sdp<V> {
     pub fn start(rt: &Rt<V>, mesh: &Mesh<V>, options: SdpOptions) -> Result<Sdp<V>, SdpError> {
         options.check(mesh.max_message())?;
         let inbox = mesh.open(CHANNEL)?;
+        let ranks = (0..mesh.size()).map(Rank::from_index);
+        let lives = ranks.map(|rank| (rank, mesh.resets_of(rank))).collect();
         let sdp = Sdp {
             shared: Rc::new(Shared {
                 rt: rt.clone(),
@@ -74,6 +78,7 @@ impl<V: Verbs> Sdp<V> {
                 table: RefCell::new(Table::new(rt.random() as u32)),
                 listeners: RefCell::default(),
                 outboxes: RefCell::default(),
+                lives: RefCell::new(lives),
                 moving: Signal::new(),
                 notices: Cell::new(false),
                 frame: RefCell::default(),
@@ -189,6 +194,7 @@ impl<V: Verbs> Sdp<V> {
                 Incoming::Message(received) => self.on_message(received),
                 // What had been sent may have been seen or not; the peer has forgotten all of it.
                 Incoming::PeerReset { peer, .. } => {
+                    *self.shared.lives.borrow_mut().entry(peer).or_default() += 1;
                     self.each_of(peer, |end| end.fail(Failure::Reset, false));
                     self.go_on(peer);
                 }
@@ -200,6 +206,13 @@ impl<V: Verbs> Sdp<V> {
             socket.wake();
         });
         self.shared.listeners.borrow().values().for_each(|backlog| backlog.closed());
+    }
+
+    /// Whether a peer has begun anew, and its streams, which ended with that, have yet to hear of it. What they know of its memory is of
+    /// no use any more: an operation would meet what another life of it has there.
+    pub(super) fn is_over(&self, peer: Rank) -> bool {
+        let life = self.shared.lives.borrow().get(&peer).copied();
+        life.unwrap_or_default() != self.shared.mesh.resets_of(peer)
     }
 
     /// Whether the node has left the cluster.

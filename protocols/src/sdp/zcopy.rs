@@ -107,7 +107,7 @@ impl<V: Verbs> Sdp<V> {
         let Shared { mesh, stats, .. } = &*self.shared;
         let mut tries = 0;
         let done = loop {
-            if socket.end.borrow().failure().is_some() {
+            if socket.end.borrow().failure().is_some() || self.is_over(socket.peer) {
                 break false;
             }
             let guard = BufferGuard::Range { mr: mr.clone(), at, len: to.len };
@@ -172,7 +172,7 @@ impl<V: Verbs> Sdp<V> {
         let Shared { mesh, stats, .. } = &*self.shared;
         let mut tries = 0;
         let done = loop {
-            if socket.end.borrow().failure().is_some() {
+            if socket.end.borrow().failure().is_some() || self.is_over(socket.peer) {
                 break false;
             }
             let guard = BufferGuard::Range { mr: mr.clone(), at: 0, len: from.len };

@@ -255,8 +255,11 @@ fn judge(storm: &Storm, dies: usize, deaths: u64) -> Result<Came, String> {
     let (seen, dying) = (storm.seen.borrow(), storm.dying.borrow());
     let left_out = storm.left_out(dies, deaths);
     let may_be_gone = |node: &usize| *node == dies || left_out.contains(node);
-    let is_excused =
-        |(node, why): &(usize, String)| left_out.contains(node) && *why == DdssError::Out.to_string();
+    // The answer to a put may be lost with a link, and nobody can know what became of it.
+    let is_excused = |(node, why): &(usize, String)| {
+        *why == DdssError::Unknown.to_string()
+            || left_out.contains(node) && *why == DdssError::Out.to_string()
+    };
     if !seen.wrong.iter().all(is_excused) || !seen.gone.iter().all(may_be_gone) {
         return Err(format!("{:?}, gone: {:?}, left out: {left_out:?}", seen.wrong, seen.gone));
     }
@@ -266,9 +269,9 @@ fn judge(storm: &Storm, dies: usize, deaths: u64) -> Result<Came, String> {
     }
     for node in &live {
         let ddss = &storm.all[*node].1;
-        let left = (ddss.unanswered(), ddss.waiting(), ddss.stats().malformed);
-        if left != (0, 0, 0) {
-            return Err(format!("n{node}: unanswered, waiting, malformed: {left:?}"));
+        let left = (ddss.unanswered(), ddss.waiting(), ddss.stats().malformed, ddss.stats().out_of_turn);
+        if left != (0, 0, 0, 0) {
+            return Err(format!("n{node}: unanswered, waiting, malformed, out of turn: {left:?}"));
         }
     }
     let mut came = Came { left_out: left_out.len(), ..Came::default() };

@@ -1,16 +1,18 @@
 //! What users of sockets are told of a node that crashes and does not come back.
 
-use crate::common::{Cluster, accepts_and_rests, ms, rank, sockets};
+use crate::common::{Cluster, accepts_and_rests, ms, rank, sockets, us};
 use std::cell::Cell;
 use std::pin::pin;
 use std::rc::Rc;
 use std::task::{Context, Waker};
 use weft_protocols::sdp::{Sdp, SdpError, SdpOptions, SdpStream};
+use weft_protocols::transport::Channel;
 use weft_sim::fault::Fault;
 use weft_sim::{NodeId, Sim};
 use weft_verbs::{Nanos, Wait};
 
 const PORT: u16 = 9;
+const CHANNEL: Channel = Channel(40);
 const GIVE_UP: Nanos = Nanos::from_millis(80);
 const CRASH: Nanos = Nanos::from_millis(30);
 
@@ -118,4 +120,76 @@ fn a_connection_to_a_dead_peer_is_given_up_in_time_though_its_first_message_cann
     let (took, connected) = end.take().expect("it waits for ever");
     assert_eq!(connected, Err(SdpError::TimedOut));
     assert!(took <= GIVE_UP + ms(1), "{took}");
+}
+
+/// Who asked for a move has died before it said that the connection goes on. Until it says so the other end starts nothing, and every
+/// message had arrived.
+#[test]
+fn a_write_ends_within_give_up_at_whatever_moment_of_a_planned_move_the_peer_died() {
+    let moves = ms(5);
+    for after in 0..150 {
+        let cluster = Cluster::railed(2, 2, 11, Wait::Poll);
+        let [(rt, near), (far_rt, far)] = [0, 1].map(|node| sockets(&cluster.members[node], OPTIONS()));
+        let end = Rc::new(Cell::new(None));
+        let tell = Rc::clone(&end);
+        drop(rt.clone().spawn(async move {
+            let stream = near.bind(PORT).expect("free").accept().await.expect("one comes");
+            rt.sleep_until(moves + ms(1)).await;
+            let since = rt.now();
+            let error = loop {
+                if let Err(error) = stream.write(&[1; 200]).await {
+                    break error;
+                }
+            };
+            tell.set(Some((rt.now() - since, error)));
+        }));
+        drop(far_rt.clone().spawn(async move {
+            let stream = far.connect(rank(0), PORT).await.expect("the server listens");
+            far_rt.sleep_until(moves).await;
+            let _moved = far.move_to(rank(0), 1).await;
+            far_rt.sleep(Nanos::from_secs(60)).await;
+            drop(stream);
+        }));
+        cluster.plan(moves + us(after), Fault::Crash { node: NodeId(1) });
+        cluster.run(ms(400));
+        let (took, error) =
+            end.take().unwrap_or_else(|| panic!("it waits for ever: {after} us after the move began"));
+        assert_eq!(error, SdpError::TimedOut, "{after} us");
+        assert!(took <= GIVE_UP + ms(1), "{after} us: {took}");
+    }
+}
+
+/// What a peer had advertised before it began anew is memory of its last life.
+#[test]
+fn nothing_is_written_into_the_next_life_of_a_peer_by_what_its_last_one_had_advertised() {
+    let sends = ms(5);
+    for after in (0..60).map(|n| us(n) / 2) {
+        let mut cluster = Cluster::new(2, 11, Wait::Poll);
+        let options = SdpOptions { give_up: Nanos::MAX, ..OPTIONS() };
+        let [(near_rt, near), (far_rt, far)] = [0, 1].map(|node| sockets(&cluster.members[node], options));
+        drop(far_rt.clone().spawn(async move {
+            let stream = far.bind(PORT).expect("free").accept().await.expect("one comes");
+            loop {
+                drop(stream.recv(far.buffer(20_000).expect("there is memory")).await);
+            }
+        }));
+        let sends_all = near.clone();
+        drop(near_rt.clone().spawn(async move {
+            let stream = sends_all.connect(rank(1), PORT).await.expect("the server listens");
+            near_rt.sleep_until(sends).await;
+            while stream.send(sends_all.buffer(20_000).expect("there is memory"), 20_000).await.0.is_ok() {}
+        }));
+        cluster.run(sends + after);
+        cluster.plan(cluster.fabric.now(), Fault::Crash { node: NodeId(1) });
+        cluster.run(us(5));
+        cluster.plan(cluster.fabric.now(), Fault::Restart { node: NodeId(1) });
+        cluster.run(us(5));
+        cluster.members[1] = cluster.start(1);
+        let (_, again) = sockets(&cluster.members[1], options);
+        cluster.members[1].mesh.send(rank(0), CHANNEL, &[1]).expect("there is room");
+        cluster.run(ms(200));
+        let [here, there] = [0, 1].map(|node| cluster.members[node].mesh.stats());
+        assert_eq!((here.reconnects, there.reconnects), (1, 0), "{after}");
+        drop((near, again));
+    }
 }

@@ -139,6 +139,8 @@ pub enum Why {
     Out,
     /// Under temporal: the home answers more slowly than the time within which values are good.
     Slow,
+    /// The answer to a put was lost, and others have put since.
+    Unknown,
     /// An operation failed, and what is published does not say what to do then: of readings and of rivals alone. Or the user dropped the
     /// call, which says nothing.
     NotSaid,
@@ -152,6 +154,7 @@ impl From<&DdssError> for Why {
             DdssError::Absent(rank) => Why::Absent(rank.index() as u32),
             DdssError::Out => Why::Out,
             DdssError::Slow => Why::Slow,
+            DdssError::Unknown => Why::Unknown,
             _ => Why::Other,
         }
     }
@@ -250,6 +253,7 @@ impl fmt::Display for Timeless<'_> {
             What::Failed(Why::Absent(node)) => write!(f, "finds n{node} not among the members"),
             What::Failed(Why::Out) => f.write_str("is told that the others go on without its node"),
             What::Failed(Why::Slow) => f.write_str("finds its home too slow"),
+            What::Failed(Why::Unknown) => f.write_str("is not told whether it has put"),
             What::Failed(Why::NotSaid | Why::Other) => f.write_str("fails"),
             What::Crashed => f.write_str("crashes"),
             What::LeftOut => f.write_str("is left out"),

@@ -27,7 +27,10 @@ use history::{Event, Value, What};
 use oracles::DdssOracles;
 use rivals::Rival;
 use std::collections::BTreeMap;
+use std::future::poll_fn;
+use std::pin::pin;
 use std::rc::Rc;
+use std::task::Poll;
 use weft_protocols::ddss::{Ddss, DdssError, DdssStats, Header, Key, Model, Name, Segment, Spec};
 use weft_protocols::rt::Rt;
 use weft_protocols::transport::MeshConfig;
@@ -91,8 +94,9 @@ impl<V: Verbs> Client<V> {
             Call::Get | Call::Stale => self.get(segment, name).await,
             Call::Earlier(back) => self.get_earlier(segment, back).await,
             Call::Put => self.put(segment, id).await,
-            Call::Exchange => self.exchange(segment, id, false, holds).await,
-            Call::TryExchange => self.exchange(segment, id, true, holds).await,
+            Call::Exchange | Call::TryExchange | Call::Abandon => {
+                self.exchange(segment, id, call, holds).await
+            }
             Call::Release => self.ddss.release(segment.key()).await.map(|()| What::Released),
         }
     }
@@ -125,12 +129,12 @@ impl<V: Verbs> Client<V> {
         &mut self,
         segment: &Segment<V>,
         id: RequestId,
-        tries: bool,
+        call: Call,
         holds: impl AsyncFnOnce(Value),
     ) -> Result<What, DdssError> {
-        let held = match tries {
-            true => self.ddss.try_lock(segment).await?,
-            false => Some(self.ddss.lock(segment).await?),
+        let held = match call {
+            Call::TryExchange => self.ddss.try_lock(segment).await?,
+            _ => Some(self.ddss.lock(segment).await?),
         };
         let Some(held) = held else { return Ok(What::Locked) };
         let mut bytes = vec![0; self.spec.size as usize];
@@ -138,7 +142,11 @@ impl<V: Verbs> Client<V> {
         if self.spec.model == Model::Null {
             holds(Value::of(&bytes)).await;
         }
-        let put = held.put(&Value::bytes(id, self.spec.size as usize)).await?;
+        let value = Value::bytes(id, self.spec.size as usize);
+        let put = match call {
+            Call::Abandon => begun(held.put(&value)).await.transpose()?.flatten(),
+            _ => held.put(&value).await?,
+        };
         held.unlock().await?;
         Ok(What::Exchanged { value: Value::of(&bytes), got: self.known(got), put })
     }
@@ -147,6 +155,16 @@ impl<V: Verbs> Client<V> {
     fn known(&self, version: u64) -> Option<u64> {
         Some(version).filter(|_| self.spec.model != Model::Null)
     }
+}
+
+/// Begins a call and drops it where it first waits.
+async fn begun<T>(call: impl Future<Output = T>) -> Option<T> {
+    let mut call = pin!(call);
+    poll_fn(|cx| match call.as_mut().poll(cx) {
+        Poll::Ready(done) => Poll::Ready(Some(done)),
+        Poll::Pending => Poll::Ready(None),
+    })
+    .await
 }
 
 /// What all clients of a run will ask for.
@@ -159,6 +177,7 @@ counted! {
     /// What a node counted.
     Counts from DdssStats {
         get_retries, wrong_guesses, swap_misses, turns, unknown_outcomes, unchanged, malformed,
+        out_of_turn,
     }
 }
 
@@ -314,7 +333,7 @@ impl System for Segments {
         let begins = match call {
             Call::Get | Call::Earlier(_) | Call::Stale => What::Gets,
             Call::Put => What::Puts,
-            Call::Exchange | Call::TryExchange => What::Exchanges,
+            Call::Exchange | Call::TryExchange | Call::Abandon => What::Exchanges,
             Call::Release => What::Releases,
         };
         happens(0, begins);
@@ -354,7 +373,7 @@ impl System for Segments {
     }
 
     fn conduct(counts: &Counts) -> Conduct {
-        Conduct { out_of_turn: 0, malformed: counts.malformed }
+        Conduct { out_of_turn: counts.out_of_turn, malformed: counts.malformed }
     }
 
     fn name_of<V: Verbs>(service: &Service<V>, address: u64) -> Option<Named> {

@@ -93,14 +93,27 @@ impl Latest {
         Latest { allowed: Allowed::by(model), segments: BTreeMap::new(), began: BTreeMap::new() }
     }
 
-    fn returned(&mut self, event: &Event, version: u64, value: Option<Value>) -> Result<(), String> {
-        let Some(began) = self.began.get(&event.request) else { return Ok(()) };
+    /// Which segment a call was on, and its highest version that was completed before the call.
+    fn before(&self, event: &Event) -> Option<(u64, u64)> {
+        let began = self.began.get(&event.request)?;
         // Who does not say which segment had the name means the only one.
         let life = match (event.life, &began[..]) {
             (0, [(only, _)]) => *only,
             (life, _) => life,
         };
-        let completed = began.iter().find(|(of, _)| *of == life).map_or(0, |(_, version)| *version);
+        Some((life, began.iter().find(|(of, _)| *of == life).map_or(0, |(_, version)| *version)))
+    }
+
+    /// A put returned whose value another one's has replaced: then there is a later version than those before it.
+    fn superseded(&mut self, event: &Event) {
+        if let Some((life, completed)) = self.before(event) {
+            let segment = self.segments.entry((event.segment, life)).or_default();
+            segment.complete(event.at(), completed + 1, self.allowed.looks_back());
+        }
+    }
+
+    fn returned(&mut self, event: &Event, version: u64, value: Option<Value>) -> Result<(), String> {
+        let Some((life, completed)) = self.before(event) else { return Ok(()) };
         let segment = self.segments.entry((event.segment, life)).or_default();
         let gets = matches!(event.what, What::Got { .. } | What::Unchanged { .. });
         // What a get may not be older than.
@@ -159,8 +172,11 @@ impl Oracle<Event> for Latest {
                 let mine = Value::Of(event.request);
                 read.and_then(|()| put.map_or(Ok(()), |put| self.returned(event, put, Some(mine))))
             }
+            What::Put { version: None } => {
+                self.superseded(event);
+                Ok(())
+            }
             What::Got { version: None, .. }
-            | What::Put { version: None }
             | What::Exchanged { got: None, .. }
             | What::Holds { .. }
             | What::Released

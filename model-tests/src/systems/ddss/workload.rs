@@ -211,6 +211,8 @@ pub enum Call {
     Exchange,
     /// The same, if the lock is free.
     TryExchange,
+    /// Lock, get, begin a put and drop it, unlock.
+    Abandon,
     /// Get by the first key that the client had.
     Stale,
     /// Release.

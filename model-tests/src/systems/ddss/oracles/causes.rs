@@ -28,7 +28,7 @@ impl Causes {
             // It may not have come yet.
             Why::Absent(other) => !self.served.contains(&(node, other)),
             Why::Slow => self.is_temporal,
-            Why::NotSaid | Why::Out => true,
+            Why::NotSaid | Why::Out | Why::Unknown => true,
             Why::Other => false,
         }
     }

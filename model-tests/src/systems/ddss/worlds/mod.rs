@@ -118,6 +118,8 @@ pub fn worlds() -> Vec<Entry> {
         "ddss-dropped-get" Shipped(Model::Read), Held, ",p,g!p", "the same of a get that excludes others, model read";
         "ddss-dropped-lock" Shipped(Model::Strict), Held, ",p,x!p",
             "the same under the lock, which is given back, model strict";
+        "ddss-dropped-put" Shipped(Model::Write), Held, ",gg,ap",
+            "a put under the lock is dropped, and the lock is given back, model write: whatever was published is not written over";
         "ddss-dropped-try-lock" Shipped(Model::Write), Held, ",p,t!p", "the same of who only tries, model write";
         "ddss-dropped-waiting" Shipped(Model::Write), Held, ",x,x+p!",
             "the same of who waits behind another call of its node, model write";
@@ -181,7 +183,7 @@ impl SystemModel for Publishing {
     type System = Segments;
 
     const LETTERS: &'static str = "p to put, g to get, e to get an earlier version, x to get and put under the lock and t to do so \
-                                   if it is free, r to release it and s to get by the first key that was had, with an exclamation mark if its user may drop the call at any \
+                                   if it is free, a to lock, begin to put, drop that and unlock, r to release it and s to get by the first key that was had, with an exclamation mark if its user may drop the call at any \
                                    moment, a list for each node, as in p,g!g";
 
     /// Oracles keep what had ended before each call began, and of what has ended the highest version, the value of each version and
@@ -221,6 +223,7 @@ impl SystemModel for Publishing {
             'e' => Call::Earlier(1),
             'x' => Call::Exchange,
             't' => Call::TryExchange,
+            'a' => Call::Abandon,
             's' => Call::Stale,
             'r' => Call::Release,
             _ => return None,
