@@ -77,11 +77,10 @@ impl<V: Verbs> Routes<V> {
     }
 }
 
-/// One protocol's use of the connection manager: the requests to one service, and its own attempts.
+/// One protocol's use of the connection manager: the requests to one service, and its own attempts at whatever service.
 pub struct Connector<V: Verbs> {
     rt: Rt<V>,
     cm: V::Cm,
-    service: Service,
     sender: MailboxSender<CmEvent>,
 }
 
@@ -103,11 +102,11 @@ impl<V: Verbs> Connector<V> {
         routes.listeners.retain(|(s, _)| *s != service);
         routes.listeners.push((service, sender.clone()));
         drop(routes);
-        Ok((Connector { rt: rt.clone(), cm, service, sender }, events))
+        Ok((Connector { rt: rt.clone(), cm, sender }, events))
     }
 
     /// One that takes no requests.
-    pub(super) fn outgoing(rt: &Rt<V>, service: Service) -> Result<(Connector<V>, Mailbox<CmEvent>)> {
+    pub(super) fn outgoing(rt: &Rt<V>) -> Result<(Connector<V>, Mailbox<CmEvent>)> {
         let (sender, events) = mailbox();
         let mut routes = rt.adapter().routes.borrow_mut();
         let cm = match &routes.cm {
@@ -116,12 +115,7 @@ impl<V: Verbs> Connector<V> {
         };
         routes.cm = Some(cm.clone());
         drop(routes);
-        Ok((Connector { rt: rt.clone(), cm, service, sender }, events))
-    }
-
-    /// Begins an attempt at the same service of a named node.
-    pub fn resolve(&self, node: &str) -> Result<CmId> {
-        self.resolve_at(node, self.service)
+        Ok((Connector { rt: rt.clone(), cm, sender }, events))
     }
 
     /// Begins an attempt at a service of a named node.

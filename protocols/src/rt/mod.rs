@@ -387,9 +387,9 @@ impl<V: Verbs> Rt<V> {
         QpHandle::create_drawing(self, pd, caps, Some(from))
     }
 
-    /// Makes connections to a service of other nodes on this rail, and takes none.
-    pub fn connector(&self, service: Service) -> Result<(Connector<V>, Mailbox<CmEvent>), VerbsError> {
-        Connector::outgoing(self, service)
+    /// Makes connections to services of other nodes on this rail, and takes none.
+    pub fn connector(&self) -> Result<(Connector<V>, Mailbox<CmEvent>), VerbsError> {
+        Connector::outgoing(self)
     }
 
     /// Listens for connections to a service on this rail, and makes them.

@@ -120,7 +120,9 @@ impl<V: Verbs> Driver<V> {
         if asker.is_none() && (better != Some(rail) || self.trials.values().any(own)) {
             return;
         }
-        if let Ok(id) = shared.rail(rail).connector.resolve(shared.config.name(rail, shared.rank_at(index))) {
+        let (config, rank) = (&shared.config, shared.rank_at(index));
+        let connector = &shared.rail(rail).connector;
+        if let Ok(id) = connector.resolve_at(config.name(rail, rank), config.service_of(rank)) {
             self.trials.insert(ConnId { rail, id }, Trial { index, asker, epoch, queue: None });
         }
     }

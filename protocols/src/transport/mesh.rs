@@ -242,7 +242,7 @@ impl<V: Verbs> Mesh<V> {
         for rt in (0..config.rails()).filter_map(|rail| rt.rail(rail)) {
             let pd = rt.context().alloc_pd()?;
             let (connector, connections) =
-                if config.is_guest { rt.connector(config.service)? } else { rt.listen(config.service)? };
+                if config.is_guest { rt.connector()? } else { rt.listen(config.service)? };
             events.push(RailEvents { connections, device: rt.async_events() });
             let (receive_pool, send_pool) = (pool(&pd, frame), SendPool::new(&pd, frame, chunk));
             rails.push(Rail { rt, pd, connector, receive_pool, send_pool });

@@ -6,7 +6,7 @@ use std::rc::Rc;
 use weft_protocols::transport::{Channel, Incoming, Mesh, MeshConfig, TransportError};
 use weft_sim::NodeId;
 use weft_sim::fault::{Fault, Link, Way};
-use weft_verbs::{AccessFlags, MemoryRegion, Nanos, RemoteSlice, Wait};
+use weft_verbs::{AccessFlags, MemoryRegion, Nanos, RemoteSlice, Service, Wait};
 
 const CHANNEL: Channel = Channel(3);
 
@@ -64,6 +64,26 @@ fn a_port_that_loses_its_link_moves_its_connections_at_once_and_back_after_the_h
                 [2, 2],
                 "the connection's queue pairs, one that stands by at each end, and no others"
             );
+        }
+    }
+}
+
+/// Two processes of one machine listen at two services: each calls the other at the other's.
+#[test]
+fn a_connection_goes_back_to_the_better_rail_where_the_two_ends_listen_at_different_services() {
+    for style in STYLES {
+        for node in [0, 1] {
+            let cluster = Cluster::special(2, 2, 1, style, |config| {
+                let (own, other) = if config.me == rank(0) { (7_001, 7_002) } else { (7_002, 7_001) };
+                (config.service, config.calls) = (Service(own), Some(Service(other)));
+            });
+            let arrived = stream(&cluster, 400, us(50));
+            cluster.plan(ms(4), Fault::PortDown { node: NodeId(node), port: 1, lasts: Some(ms(2)) });
+            cluster.run(ms(5));
+            assert_eq!(cluster.members[0].mesh.rail(rank(1)), Some(1), "{style:?}: over the other rail");
+            cluster.run(ms(60));
+            assert_eq!(cluster.members[0].mesh.rail(rank(1)), Some(0), "{style:?}: back");
+            in_order(&arrived.borrow(), 400);
         }
     }
 }
@@ -178,7 +198,7 @@ fn a_mesh_of_more_rails_than_devices_or_with_names_missing_is_refused() {
         |count: usize| -> std::sync::Arc<[String]> { (0..count).map(|n| format!("n{n}.2")).collect() };
     for other_rails in [vec![names(2); 2], vec![names(1)]] {
         let config = MeshConfig {
-            service: weft_verbs::Service(99),
+            service: Service(99),
             other_rails,
             ..MeshConfig::new(rank(0), vec!["n0".into(), "n1".into()])
         };

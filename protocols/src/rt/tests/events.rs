@@ -9,7 +9,7 @@ fn connection_events_reach_whoever_listens_or_asked() {
     let (own, other) = (Service(1), Service(2));
     let (connector, mut events) = bench.rt.listen(own).expect("nobody listens yet");
     assert!(bench.rt.listen(own).is_err(), "one listener a service");
-    let id = connector.resolve("n1").expect("the fake device obeys");
+    let id = connector.resolve_at("n1", other).expect("the fake device obeys");
     let request = |id, service| CmEvent::Request { id: CmId(id), service, private: Vec::new() };
     bench.world().cm_events.extend([
         request(1, own),

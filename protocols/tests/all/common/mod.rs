@@ -35,6 +35,8 @@ pub struct Cluster {
     send_depth: Option<u32>,
     /// How long an acknowledgement waits for a message that carries it; the mesh's own delay without one.
     ack_delay: Option<Nanos>,
+    /// What else is special of a node's mesh.
+    special: fn(&mut MeshConfig),
 }
 
 pub fn ms(n: u64) -> Nanos {
@@ -136,6 +138,13 @@ impl Cluster {
         cluster.manned()
     }
 
+    /// Of nodes whose meshes have something special.
+    pub fn special(nodes: u32, rails: u8, seed: u64, wait: Wait, special: fn(&mut MeshConfig)) -> Cluster {
+        let mut cluster = Cluster::unmanned(nodes, rails, seed, wait);
+        cluster.special = special;
+        cluster.manned()
+    }
+
     /// Of nodes whose adapters take at least 25 ms to give a dead link up.
     pub fn slow_to_give_up(nodes: u32, rails: u8, seed: u64) -> Cluster {
         Cluster::timed(nodes, rails, seed, Wait::Poll, (11, None))
@@ -160,7 +169,19 @@ impl Cluster {
         let fabric = Fabric::new(config, Box::new(Seeded::new(seed))).expect("a good configuration");
         let (members, timeout) = (Vec::new(), 4);
         let (max_message, max_queued, send_depth, ack_delay) = (None, None, None, None);
-        Cluster { fabric, members, wait, rails, timeout, max_message, max_queued, send_depth, ack_delay }
+        let special = |_: &mut MeshConfig| {};
+        Cluster {
+            fabric,
+            members,
+            wait,
+            rails,
+            timeout,
+            max_message,
+            max_queued,
+            send_depth,
+            ack_delay,
+            special,
+        }
     }
 
     fn manned(mut self) -> Cluster {
@@ -188,6 +209,7 @@ impl Cluster {
         config.max_message = self.max_message.unwrap_or(config.max_message);
         config.ack_delay = self.ack_delay.unwrap_or(config.ack_delay);
         config.timeout = AckTimeout::new(self.timeout).expect("an exponent");
+        (self.special)(&mut config);
         let mesh = Mesh::start(&rt, config).expect("it starts");
         self.fabric.mount(NodeId(node), Box::new(rt.program()));
         Member { rt, mesh }
