@@ -71,13 +71,20 @@ impl<V: Verbs> Mesh<V> {
             None if carries => return self.in_turn(then, list).await,
             None => return Err(OpError::NotExecuted(NotExecuted::OtherRail(to))),
         };
+        let (before, _) = queue.counts();
         let pending = queue.post_list(list);
-        shared.with_peer(index, |peer| peer.last_op = queue.counts().0);
+        let (posted, _) = queue.counts();
         drop(queue);
-        // A device that refused a later request has accepted earlier ones.
-        let pending = pending.map_err(|why| match N {
-            1 => refused(why),
-            _ => OpError::Unknown(Lost::Refused(why)),
+        let pending = shared.with_peer(index, |peer| {
+            peer.last_op = posted;
+            pending.map_err(|why| match posted > before {
+                false => refused(why),
+                true => {
+                    // The device has accepted the first ones, none of them signaled: the connection's end tells of theirs.
+                    shared.broken(index, peer);
+                    OpError::Unknown(Lost::Refused(why))
+                }
+            })
         })?;
         shared.stats.borrow_mut().operations += N as u64;
         let mut buffers = [const { BufferGuard::Nothing }; N];

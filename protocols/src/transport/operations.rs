@@ -371,10 +371,9 @@ impl<V: Verbs> Future for Turn<'_, V> {
                 Some(ticket) => peer.waiters.front().is_some_and(|w| w.ticket == ticket),
             };
             if first && let Some(queue) = peer.standing() {
-                // Messages keep a share of the send queue, so that operations cannot hold them up.
                 let carries =
                     self.bytes && shared.carries(peer) || self.atomics && shared.carries_atomics(peer);
-                if carries || queue.room() >= shared.send_depth(index) / 4 + self.places {
+                if carries || has_room(queue, shared.send_depth(index), self.places) {
                     let queue = (!carries).then(|| queue.clone());
                     if self.ticket.take().is_some() {
                         peer.waiters.pop_front();
@@ -391,6 +390,14 @@ impl<V: Verbs> Future for Turn<'_, V> {
             Poll::Pending
         })
     }
+}
+
+/// Whether a send queue of this depth has room for operations that take so many places. Messages keep a share of it, so that operations
+/// cannot hold them up. That share is the operations' while nothing is under way: requests that have succeeded unsignaled hold places
+/// of it until something is posted behind them, and there may be no other that posts.
+fn has_room<V: Verbs>(queue: &QpHandle<V>, depth: u32, places: u32) -> bool {
+    let room = queue.room();
+    room >= depth / 4 + places || queue.completing() == 0 && room >= places
 }
 
 impl<V: Verbs> Drop for Turn<'_, V> {

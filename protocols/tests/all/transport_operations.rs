@@ -3,10 +3,11 @@
 use crate::common::{Cluster, Dice, STYLES, ms, rank, seeds, us};
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
-use weft_protocols::transport::{Lost, Mesh, NotExecuted, OpError};
+use weft_protocols::rt::BufferGuard;
+use weft_protocols::transport::{Channel, Lost, Mesh, NotExecuted, OpError};
 use weft_sim::fault::{Fault, Link, Way};
 use weft_sim::{NodeId, Sim, SimMr};
-use weft_verbs::{AccessFlags, MemoryRegion, Nanos, RemoteSlice, Wait, WcError};
+use weft_verbs::{AccessFlags, MemoryRegion, Nanos, RemoteSlice, SendOp, Wait, WcError};
 
 /// A node's memory that every peer may use, and its address.
 fn memory(mesh: &Mesh<Sim>, len: usize) -> (SimMr, RemoteSlice) {
@@ -136,6 +137,63 @@ fn operations_wait_for_their_turn_in_order_and_none_overtakes() {
     assert_eq!(mr.load(0), Ok(200));
     assert!(seen.borrow().iter().all(|(i, old)| i == old) && seen.borrow().len() == 200);
     cluster.assert_at_rest("a crowd");
+}
+
+/// So many words of one's own that writes take their bytes from.
+fn writes<const N: usize>(
+    mesh: &Mesh<Sim>,
+    at: RemoteSlice,
+) -> [(SendOp<'static, Sim>, BufferGuard<Sim>); N] {
+    let pool = mesh.pool(8);
+    std::array::from_fn(|_| {
+        let block = pool.alloc().expect("there is memory");
+        block.write(0, &7u64.to_ne_bytes()).expect("in bounds");
+        (SendOp::Write { to: at, imm: None }, BufferGuard::Block { block, len: 8 })
+    })
+}
+
+/// A message holds a place of the send queue until something signaled is posted behind it, and here nothing else is.
+#[test]
+fn the_longest_list_goes_behind_a_message_that_has_arrived() {
+    for style in STYLES {
+        let cluster = Cluster::special(2, 1, 1, style, |config| config.send_depth = 128);
+        let (mr, at) = memory(&cluster.members[1].mesh, 8);
+        let got = run(&cluster, ms(100), async move |mesh| {
+            assert_eq!(mesh.longest_list(rank(1)), 96);
+            mesh.send(rank(1), Channel(3), b"first").expect("there is room");
+            mesh.all_received().await;
+            mesh.post_list(rank(1), writes::<96>(&mesh, at)).await.map(drop)
+        });
+        assert_eq!(got, Some(Ok(())), "{style:?}");
+        assert_eq!(mr.load(0), Ok(7));
+    }
+}
+
+#[test]
+fn a_list_of_which_the_device_refuses_a_later_request_has_a_fixed_outcome_in_the_end() {
+    for style in STYLES {
+        let cluster = Cluster::new(2, 1, style);
+        let (mr, at) = memory(&cluster.members[1].mesh, 8);
+        let got = run(&cluster, ms(100), async move |mesh| {
+            let [first, (_, buffer)] = writes::<2>(&mesh, at);
+            let BufferGuard::Block { block, .. } = buffer else { unreachable!("it is a block") };
+            // The old value of an atomic takes eight bytes.
+            let short = |block| (SendOp::FetchAdd { at, add: 1 }, BufferGuard::Block { block, len: 4 });
+            let ends = [
+                mesh.post_list(rank(1), [first, short(block.clone())]).await.map(drop),
+                mesh.resolve_outcomes(rank(1)).await.map_err(OpError::NotExecuted),
+                mesh.post_list(rank(1), [short(block.clone()), short(block)]).await.map(drop),
+                mesh.resolve_outcomes(rank(1)).await.map_err(OpError::NotExecuted),
+            ];
+            (ends, mesh.stats().reconnects)
+        });
+        let (ends, reconnects) = got.expect("it ends");
+        assert!(matches!(ends[0], Err(OpError::Unknown(Lost::Refused(_)))), "{:?}", ends[0]);
+        assert!(matches!(ends[2], Err(OpError::NotExecuted(NotExecuted::Refused(_)))), "{:?}", ends[2]);
+        assert_eq!((&ends[1], &ends[3]), (&Ok(()), &Ok(())));
+        assert_eq!(reconnects, 1, "where none was accepted, nothing needs to be fenced");
+        assert!(matches!(mr.load(0), Ok(0 | 7)));
+    }
 }
 
 #[test]
