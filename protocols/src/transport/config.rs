@@ -98,7 +98,7 @@ pub struct MeshConfig {
     /// longest message of at least 64 bytes. Default: true. Nodes need not agree.
     pub atomics: bool,
     /// How long a received message may go without acknowledgement when nothing travels back that could carry
-    /// it. Default: 1 ms. [`Nanos::MAX`] for never; then `probe_after` should be so, too.
+    /// it. Default: 1 ms. Zero for not at all; [`Nanos::MAX`] for ever: then `probe_after` should be so, too.
     pub ack_delay: Nanos,
     /// How long messages may go unacknowledged before the peer is probed by an empty write, which finds out
     /// whether it has restarted. Default: 50 ms, well beyond `ack_delay`. [`Nanos::MAX`] for never: then a

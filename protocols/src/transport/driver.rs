@@ -386,6 +386,7 @@ impl<V: Verbs> Driver<V> {
                     busy = true;
                     shared.pump(index, peer);
                     shared.ack_if_full(index, peer);
+                    self.list_ack(index, peer);
                 } else {
                     queue.watch_sends(cx);
                     peer.starved = true;

@@ -75,7 +75,8 @@ impl<V: Verbs> Driver<V> {
     fn late_ack(&mut self, index: usize, peer: &mut Peer<V>) {
         peer.ack_listed = false;
         if !self.shared.has_room_for_control(index, peer) {
-            return self.list_ack(index, peer);
+            // It is due again once there is room: sooner, nothing would have changed.
+            return;
         }
         if let Some(header) = peer.session.late_ack() {
             self.shared.send_control(index, peer, header);

@@ -5,6 +5,7 @@ use std::cell::RefCell;
 use std::pin::pin;
 use std::rc::Rc;
 use weft_protocols::transport::Channel;
+use weft_verbs::Nanos;
 
 const LOUD: Channel = Channel(3);
 const QUIET: Channel = Channel(4);
@@ -80,6 +81,23 @@ fn no_connection_breaks_because_its_send_queue_is_full() {
             let again: u64 = cluster.members.iter().map(|member| member.mesh.stats().reconnects).sum();
             assert_eq!(again, 0, "{context}");
         }
+    }
+}
+
+/// An acknowledgement that was due while the send queue was full was due again at once, in the same step, for ever.
+#[test]
+fn acknowledgements_without_a_delay_wait_for_room_in_a_full_send_queue() {
+    for style in STYLES {
+        let cluster = Cluster::special(2, 1, 1, style, |config| {
+            (config.ack_delay, config.send_depth, config.max_queued) = (Nanos::ZERO, 4, 8);
+        });
+        let got = [0, 1].map(|node| receive(&cluster.members[node], &[LOUD]));
+        talk(&cluster.members[0], 1, LOUD, 400);
+        talk(&cluster.members[1], 0, LOUD, 400);
+        cluster.run(ms(20));
+        assert_eq!(got.map(|got| got.borrow().len()), [400, 400], "{style:?}");
+        let audit = cluster.members[0].mesh.audit();
+        assert_eq!((audit.unacked, audit.acks_owed), (0, 0), "{style:?}");
     }
 }
 
