@@ -231,10 +231,11 @@ impl<V: Verbs> Drop for Waiting<'_, V> {
 }
 
 impl<V: Verbs> Mesh<V> {
-    /// Has a peer execute an operation on its memory. What it reads is put into the guard's memory, as the adapter would.
+    /// Has a peer, in its incarnation of that number, execute an operation on its memory. What it reads is put into the guard's memory, as
+    /// the adapter would.
     pub(super) async fn carry(
         &self,
-        index: usize,
+        to: (usize, u32),
         op: SendOp<'static, V>,
         guard: BufferGuard<V>,
     ) -> std::result::Result<BufferGuard<V>, OpError> {
@@ -242,13 +243,13 @@ impl<V: Verbs> Mesh<V> {
         shared.stats.borrow_mut().carried += 1;
         let most = (shared.config.max_message as usize - HEAD).min(BULK as usize) as u32;
         if let Some((at, atomic)) = Atomic::of(&op) {
-            let old = self.begin(index, &Carriage::Atomic { at, atomic })?.answer().await?;
+            let old = self.begin(to, &Carriage::Atomic { at, atomic })?.answer().await?;
             put(&guard, 0, &old).map_err(refused)?;
             return Ok(guard);
         }
         match op {
-            SendOp::Read { from } => self.carry_read(index, from, &guard, most).await?,
-            SendOp::Write { to, .. } => self.carry_write(index, to, &guard, most).await?,
+            SendOp::Read { from } => self.carry_read(to, from, &guard, most).await?,
+            SendOp::Write { to: at, .. } => self.carry_write(to, at, &guard, most).await?,
             // Atomics are above, and the transport's own are never carried.
             SendOp::CompareSwap { .. }
             | SendOp::FetchAdd { .. }
@@ -261,7 +262,7 @@ impl<V: Verbs> Mesh<V> {
     /// Reads in parts of at most so many bytes, several at a time.
     async fn carry_read(
         &self,
-        index: usize,
+        to: (usize, u32),
         from: RemoteSlice,
         guard: &BufferGuard<V>,
         most: u32,
@@ -273,7 +274,7 @@ impl<V: Verbs> Mesh<V> {
                 && let Some(first) = parts.next()
             {
                 let at = from.slice(first..guard.len().min(first + most)).unwrap_or_default();
-                asked.push_back((first, self.begin(index, &Carriage::Read { at })?));
+                asked.push_back((first, self.begin(to, &Carriage::Read { at })?));
             }
             let Some((first, waiting)) = asked.pop_front() else { return Ok(()) };
             put(guard, first, &waiting.answer().await?).map_err(refused)?;
@@ -284,8 +285,8 @@ impl<V: Verbs> Mesh<V> {
     /// what an adapter writes finds the others there.
     async fn carry_write(
         &self,
-        index: usize,
-        to: RemoteSlice,
+        to: (usize, u32),
+        range: RemoteSlice,
         guard: &BufferGuard<V>,
         most: u32,
     ) -> std::result::Result<(), OpError> {
@@ -298,8 +299,8 @@ impl<V: Verbs> Mesh<V> {
             if refusal.is_none() && first < end && asked.len() < allowed {
                 let mut bytes = vec![0; (end - first) as usize];
                 get(guard, first, &mut bytes).map_err(refused)?;
-                let at = to.slice(first..end).unwrap_or_default();
-                match self.begin(index, &Carriage::Write { at, bytes }) {
+                let at = range.slice(first..end).unwrap_or_default();
+                match self.begin(to, &Carriage::Write { at, bytes }) {
                     Ok(waiting) => asked.push_back(waiting),
                     Err(why) => refusal = Some(why),
                 }
@@ -313,16 +314,22 @@ impl<V: Verbs> Mesh<V> {
             }
         }
         match refusal {
-            Some(_) if written => Err(OpError::Unknown(Lost::AtPeer(self.shared.rank_at(index)))),
+            Some(_) if written => Err(OpError::Unknown(Lost::AtPeer(self.shared.rank_at(to.0)))),
             Some(why) => Err(why),
             None => Ok(()),
         }
     }
 
-    /// Asks a peer to execute an operation.
-    fn begin(&self, index: usize, what: &Carriage) -> std::result::Result<Waiting<'_, V>, OpError> {
+    /// Asks a peer to execute an operation, unless it is not there any more in the incarnation that is meant: a part of an operation may be
+    /// asked for long after the one before it.
+    fn begin(
+        &self,
+        (index, incarnations): (usize, u32),
+        what: &Carriage,
+    ) -> std::result::Result<Waiting<'_, V>, OpError> {
         let shared = &*self.shared;
         shared.with_peer(index, |peer| {
+            shared.must_be(index, peer, incarnations).map_err(OpError::NotExecuted)?;
             let number = peer.carried.begin();
             shared.keep_message(index, peer, CARRIED, &what.encode(number)).map_err(|why| {
                 peer.carried.answered(number, Answer::Refused);

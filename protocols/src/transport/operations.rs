@@ -163,9 +163,10 @@ impl<V: Verbs> Mesh<V> {
             put(&guard, 0, &old.to_ne_bytes()).map_err(refused)?;
             return Ok(guard);
         }
+        let incarnations = turn.incarnations;
         let turn = turn.for_atomics(atomic.is_some()).for_bytes(!guard.is_empty());
         let Some(queue) = turn.await.map_err(OpError::NotExecuted)? else {
-            return self.carry(index, op, guard).await;
+            return self.carry((index, incarnations), op, guard).await;
         };
         let guard = shared.planted_guard(index, guard).map_err(refused)?;
         let pending = queue.post(op, Local::Guarded(guard)).map_err(refused)?;
@@ -360,12 +361,7 @@ impl<V: Verbs> Future for Turn<'_, V> {
             return Poll::Ready(Err(NotExecuted::Closed));
         }
         shared.with_peer(index, |peer| {
-            if peer.gone {
-                return Poll::Ready(Err(NotExecuted::PeerGone(shared.rank_at(index))));
-            }
-            if peer.incarnations != self.incarnations {
-                return Poll::Ready(Err(NotExecuted::PeerReset(shared.rank_at(index))));
-            }
+            shared.must_be(index, peer, self.incarnations)?;
             let first = match self.ticket {
                 None => peer.waiters.is_empty(),
                 Some(ticket) => peer.waiters.front().is_some_and(|w| w.ticket == ticket),
@@ -389,6 +385,17 @@ impl<V: Verbs> Future for Turn<'_, V> {
             }
             Poll::Pending
         })
+    }
+}
+
+impl<V: Verbs> Shared<V> {
+    /// Refuses what is meant for another incarnation of a peer than the one that is there.
+    pub(super) fn must_be(&self, index: usize, peer: &Peer<V>, incarnations: u32) -> Result<(), NotExecuted> {
+        match peer.still_is(incarnations) {
+            true => Ok(()),
+            false if peer.gone => Err(NotExecuted::PeerGone(self.rank_at(index))),
+            false => Err(NotExecuted::PeerReset(self.rank_at(index))),
+        }
     }
 }
 

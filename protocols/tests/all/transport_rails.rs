@@ -2,8 +2,11 @@
 
 use crate::common::{Cluster, STYLES, ms, rank, us};
 use std::cell::{Cell, RefCell};
+use std::future::{Future, poll_fn};
 use std::rc::Rc;
-use weft_protocols::transport::{Channel, Incoming, Mesh, MeshConfig, TransportError};
+use weft_protocols::transport::{
+    Channel, Incoming, Lost, Mesh, MeshConfig, NotExecuted, OpError, TransportError,
+};
 use weft_sim::NodeId;
 use weft_sim::fault::{Fault, Link, Way};
 use weft_verbs::{AccessFlags, MemoryRegion, Nanos, RemoteSlice, Service, Wait};
@@ -188,6 +191,47 @@ fn operations_reach_the_memory_of_a_dead_rail_and_additions_of_all_are_counted()
         assert_eq!(cluster.members[2].mesh.stats().carried, 0);
         cluster.run(ms(200));
         cluster.assert_at_rest("after the operations");
+    }
+}
+
+/// The answer to the first part was there, and its owner was expelled before the call had looked at it: the next part went to nobody.
+#[test]
+fn a_carried_operation_in_parts_ends_when_its_owner_is_expelled_between_two_of_them() {
+    for reads in [false, true] {
+        let cluster = Cluster::railed(2, 2, 1, Wait::Poll);
+        cluster.plan(Nanos(1), Fault::PortDown { node: NodeId(0), port: 1, lasts: None });
+        let memory = cluster.members[1].mesh.alloc(8 * 1_024, AccessFlags::all()).expect("there is memory");
+        let at = memory.remote(0..8 * 1_024).expect("all of it");
+        let ended = Rc::new(RefCell::new(None));
+        let (mesh, there, keep) =
+            (cluster.members[0].mesh.clone(), cluster.members[1].mesh.incarnation(), Rc::clone(&ended));
+        drop(cluster.members[0].rt.spawn(async move {
+            mesh.fetch_add(rank(1), at.word(0).expect("in it"), 1).await.expect("it is carried");
+            let before = mesh.stats().messages_received;
+            let mut bytes = vec![7; at.len as usize];
+            let mut call = Box::pin(async {
+                match reads {
+                    true => mesh.read(rank(1), at, &mut bytes).await,
+                    // The last part waits for the one before it.
+                    false => mesh.write(rank(1), at.slice(0..300).expect("in it"), &bytes[..300]).await,
+                }
+            });
+            let end = poll_fn(|cx| {
+                if mesh.stats().messages_received > before && !mesh.is_gone(rank(1)) {
+                    mesh.expel(rank(1), there);
+                }
+                call.as_mut().poll(cx)
+            });
+            let end = end.await;
+            *keep.borrow_mut() = Some(end);
+        }));
+        cluster.run(ms(100));
+        let end = ended.take().expect("it ends");
+        let of_peer = match reads {
+            true => OpError::NotExecuted(NotExecuted::PeerGone(rank(1))),
+            false => OpError::Unknown(Lost::AtPeer(rank(1))),
+        };
+        assert_eq!(end, Err(of_peer));
     }
 }
 
