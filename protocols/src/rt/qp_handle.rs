@@ -114,7 +114,7 @@ impl<V: Verbs> QpHandle<V> {
     }
 
     /// Whether it was [fenced](QpHandle::fence).
-    pub(super) fn is_fenced(&self) -> bool {
+    pub(crate) fn is_fenced(&self) -> bool {
         self.inner.fenced.get()
     }
 

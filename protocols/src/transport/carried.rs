@@ -348,13 +348,14 @@ impl<V: Verbs> Mesh<V> {
         atomic: Atomic,
     ) -> std::result::Result<Vec<u8>, OpError> {
         let old = match self.shared.has_atomics() {
-            true => self.atomic(self.me(), at, |at| atomic.request(at)).await?,
+            true => self.atomic(Some(by), self.me(), at, |at| atomic.request(at)).await?,
             false => self.by_processor(Some(by), at, atomic).await?,
         };
         Ok(old.to_ne_bytes().to_vec())
     }
 
-    /// Executes what a peer asked for, over this node's connection to itself.
+    /// Executes what a peer asked for, over this node's connection to itself. What has an effect is not posted once that peer was expelled or
+    /// has begun anew; of what was posted before, [`Shared::acts_no_more`] sees to the rest.
     async fn execute(&self, by: (usize, u32), what: Carriage) -> Answer {
         let me = self.me();
         let done = match what {
@@ -362,7 +363,9 @@ impl<V: Verbs> Mesh<V> {
                 let mut bytes = vec![0; at.len.min(self.shared.config.max_message) as usize];
                 self.read(me, at, &mut bytes).await.map(|()| bytes)
             }
-            Carriage::Write { at, bytes } => self.write(me, at, &bytes).await.map(|()| Vec::new()),
+            Carriage::Write { at, bytes } => {
+                self.write_for(Some(by), me, at, &bytes).await.map(|()| Vec::new())
+            }
             Carriage::Atomic { at, atomic } => self.atomic_for(by, at, atomic).await,
             Carriage::Answer(_) => return Answer::Refused,
         };

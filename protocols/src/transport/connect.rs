@@ -141,6 +141,7 @@ impl<V: Verbs> Driver<V> {
             peer.wake_all();
             peer.session.reset()
         });
+        shared.acts_no_more(index);
         shared.stats.borrow_mut().peer_resets += 1;
         if index != shared.loopback() {
             tell_reset(&mut shared.inboxes.borrow_mut(), shared.rank_at(index), &lost);

@@ -8,6 +8,7 @@ use super::Rank;
 use super::grounds::Grounds;
 use super::link::Event;
 use super::mesh::{Mesh, Shared};
+use super::operations::is_fixed;
 use super::peer::{Peer, keep};
 use crate::rt::sync::{Mailbox, mailbox};
 use crate::rt::{QpHandle, WaitPoint};
@@ -42,7 +43,9 @@ impl<V: Verbs> Mesh<V> {
 
     /// Has nothing to do any more with an incarnation of a peer, for good:
     ///
-    /// - Its queue pair is fenced: from the return on, nothing that it posted executes on this node's memory.
+    /// - Its queue pair is fenced, also that of a connection which is only being made: from the return on, nothing that it posted executes
+    ///   on this node's memory. Nor does anything that it had this node execute by messages: while such a thing is under way, this node's
+    ///   connection to itself is fenced, and what others have under way over that gets an unknown outcome.
     /// - It is barred: it is refused whenever it asks for a connection, and told why ([`Mesh::expelled`]).
     /// - What was kept for it is dropped, and counted ([`MeshStats::dropped`](super::MeshStats::dropped)).
     /// - What waits for it ends with `PeerGone`: sends, operations, [`Mesh::resolve_outcomes`].
@@ -57,12 +60,10 @@ impl<V: Verbs> Mesh<V> {
     pub fn expel_on(&self, rank: Rank, incarnation: u64, grounds: Grounds) {
         let shared = &*self.shared;
         let Some(index) = self.peer(rank).filter(|_| !shared.closed.get()) else { return };
-        let epoch = shared.with_peer(index, |peer| {
-            if peer.link.is_for(incarnation) {
-                shared.stats.borrow_mut().dropped += give_up(peer);
-            }
-            peer.epoch
-        });
+        let (is_for, epoch) = shared.with_peer(index, |peer| (peer.link.is_for(incarnation), peer.epoch));
+        if is_for {
+            shared.give_up(index);
+        }
         shared.event(index, epoch, Event::Expelled(incarnation, grounds));
     }
 
@@ -184,10 +185,33 @@ impl<V: Verbs> Shared<V> {
         self.outcast_changed.notify();
     }
 
-    /// Nothing of the incarnation of a peer that is known is waited for any more.
-    pub(super) fn no_more(&self, index: usize) {
+    /// Has nothing to do any more with the incarnation of a peer that is known.
+    fn give_up(&self, index: usize) {
         let dropped = self.with_peer(index, give_up);
         self.stats.borrow_mut().dropped += dropped;
+        self.acts_no_more(index);
+    }
+
+    /// From the return on, nothing that a peer had asked this node to execute has an effect. What is yet to be posted is not, since the peer
+    /// is not there any more in that incarnation. If something was posted whose outcome is not fixed, this node's connection to itself is
+    /// fenced: the far end, so that no late copy executes, and the near one, so that what others have posted over it ends at once and not
+    /// after the adapter's retries.
+    pub(super) fn acts_no_more(&self, index: usize) {
+        let Some((ups, last_op)) = self.with_peer(index, |peer| peer.acted.take()) else { return };
+        let me = self.config.me.index();
+        let (is_fixed, near) = self.with_peer(me, |peer| (is_fixed(peer, ups, last_op), peer.link.is_up()));
+        if is_fixed {
+            return;
+        }
+        // An end of which neither is up has drained, or does.
+        let fence = |peer: &mut Peer<V>| peer.queue.as_ref().is_some_and(QpHandle::fence);
+        self.with_peer(self.loopback(), |peer| (near || peer.link.is_up()) && fence(peer));
+        self.with_peer(me, |peer| near && fence(peer));
+    }
+
+    /// Nothing of the incarnation of a peer that is known is waited for any more.
+    pub(super) fn no_more(&self, index: usize) {
+        self.give_up(index);
         if !self.retired.get() {
             let rank = self.rank_at(index);
             self.refusals.borrow_mut().retain(|waits| waits.send(rank).is_ok());

@@ -332,6 +332,7 @@ impl<V: Verbs> Shared<V> {
             peer.wake_all();
             peer.session.reset()
         });
+        self.acts_no_more(index);
         let of = |channel: Channel| lost.iter().filter(|message| message.channel == channel).count() as u64;
         self.inboxes.borrow_mut().tell_reset(self.rank_at(index), of);
     }

@@ -5,7 +5,7 @@ use super::carried::put;
 use super::link::Event;
 use super::mesh::{BULK, Mesh, Shared};
 use super::peer::{Peer, keep};
-use super::stand_in::{Atomic, StandIn};
+use super::stand_in::{Asker, Atomic, StandIn};
 use super::{Lost, NotExecuted, OpError, Rank};
 use crate::rt::{BufferGuard, Failed, Local, QpHandle};
 use std::future::{Future, poll_fn};
@@ -27,16 +27,18 @@ impl<V: Verbs> Mesh<V> {
         compare: u64,
         swap: u64,
     ) -> Result<u64, OpError> {
-        self.atomic(to, at, |at| SendOp::CompareSwap { at, compare, swap }).await
+        self.atomic(None, to, at, |at| SendOp::CompareSwap { at, compare, swap }).await
     }
 
     /// Fetch-and-add on a peer's word, or one's own through the adapter: the word's old value.
     pub async fn fetch_add(&self, to: Rank, at: RemoteSlice, add: u64) -> Result<u64, OpError> {
-        self.atomic(to, at, |at| SendOp::FetchAdd { at, add }).await
+        self.atomic(None, to, at, |at| SendOp::FetchAdd { at, add }).await
     }
 
+    /// An atomic, for a peer that asked for it or for this node itself.
     pub(super) async fn atomic(
         &self,
+        by: Asker,
         to: Rank,
         at: RemoteSlice,
         op: impl Fn(RemoteSlice) -> SendOp<'static, V>,
@@ -44,7 +46,8 @@ impl<V: Verbs> Mesh<V> {
         let at = at.word(0).ok_or(too_short(8, at))?;
         let guard = self.buffer(8)?;
         // The far side refuses an atomic in whole or not at all.
-        let guard = self.operate(to, op(at), guard, NotExecuted::Failed).await?;
+        let part = |status| OpError::NotExecuted(NotExecuted::Failed(status));
+        let guard = self.operate_for(by, to, op(at), guard, part).await?;
         let mut old = [0; 8];
         copy_out(&guard, &mut old)?;
         Ok(u64::from_ne_bytes(old))
@@ -61,6 +64,17 @@ impl<V: Verbs> Mesh<V> {
     /// Writes a peer's memory; returns once the peer's adapter has acknowledged it. An error may leave a part
     /// written.
     pub async fn write(&self, to: Rank, at: RemoteSlice, bytes: &[u8]) -> Result<(), OpError> {
+        self.write_for(None, to, at, bytes).await
+    }
+
+    /// The same, for a peer that asked for it or for this node itself.
+    pub(super) async fn write_for(
+        &self,
+        by: Asker,
+        to: Rank,
+        at: RemoteSlice,
+        bytes: &[u8],
+    ) -> Result<(), OpError> {
         let at = exactly(at, bytes.len())?;
         let guard = self.buffer(bytes.len())?;
         match &guard {
@@ -74,7 +88,7 @@ impl<V: Verbs> Mesh<V> {
             0..=1 => OpError::NotExecuted(NotExecuted::Failed(status)),
             _ => OpError::Unknown(Lost::Failed(status)),
         };
-        self.operate_with(to, op, guard, part).await.map(drop)
+        self.operate_for(by, to, op, guard, part).await.map(drop)
     }
 
     /// Reads a peer's memory straight into local registered memory, without a copy: as many bytes as the guard has. The
@@ -99,7 +113,7 @@ impl<V: Verbs> Mesh<V> {
     ) -> Result<BufferGuard<V>, OpError> {
         let at = exactly(at, from.len() as usize)?;
         let part = |status| OpError::Unknown(Lost::Failed(status));
-        self.operate_with(to, SendOp::Write { to: at, imm: None }, from, part).await
+        self.operate_for(None, to, SendOp::Write { to: at, imm: None }, from, part).await
     }
 
     /// Local memory for an operation's bytes.
@@ -127,13 +141,14 @@ impl<V: Verbs> Mesh<V> {
         guard: BufferGuard<V>,
         part: fn(weft_verbs::WcError) -> NotExecuted,
     ) -> Result<BufferGuard<V>, OpError> {
-        self.operate_with(to, op, guard, |status| OpError::NotExecuted(part(status))).await
+        self.operate_for(None, to, op, guard, |status| OpError::NotExecuted(part(status))).await
     }
 
     /// Waits for its turn, posts, and awaits the end. `part` says what it means that the far side may have
     /// done a part.
-    async fn operate_with(
+    async fn operate_for(
         &self,
+        by: Asker,
         to: Rank,
         op: SendOp<'static, V>,
         guard: BufferGuard<V>,
@@ -141,7 +156,7 @@ impl<V: Verbs> Mesh<V> {
     ) -> Result<BufferGuard<V>, OpError> {
         let shared = &*self.shared;
         let index = shared.index(to).ok_or(OpError::NotExecuted(NotExecuted::NoSuchPeer(to)))?;
-        let turn = Turn::new(shared, index, 1);
+        let turn = Turn::new(shared, index, 1).on_behalf_of(by);
         self.operate_in(turn, op, guard, part).await
     }
 
@@ -163,14 +178,20 @@ impl<V: Verbs> Mesh<V> {
             put(&guard, 0, &old.to_ne_bytes()).map_err(refused)?;
             return Ok(guard);
         }
-        let incarnations = turn.incarnations;
+        let (by, incarnations) = (turn.by, turn.incarnations);
         let turn = turn.for_atomics(atomic.is_some()).for_bytes(!guard.is_empty());
         let Some(queue) = turn.await.map_err(OpError::NotExecuted)? else {
             return self.carry((index, incarnations), op, guard).await;
         };
         let guard = shared.planted_guard(index, guard).map_err(refused)?;
         let pending = queue.post(op, Local::Guarded(guard)).map_err(refused)?;
-        shared.with_peer(index, |peer| peer.last_op = queue.counts().0);
+        let posted = shared.with_peer(index, |peer| {
+            peer.last_op = queue.counts().0;
+            (peer.ups, peer.last_op)
+        });
+        if let Some((asker, _)) = by {
+            shared.with_peer(asker, |asker| asker.acted = Some(posted));
+        }
         shared.stats.borrow_mut().operations += 1;
         drop(queue);
         let (outcome, guard) = pending.await;
@@ -251,7 +272,7 @@ impl<V: Verbs> Mesh<V> {
 
 /// Whether the operations up to `last_op`, of the generation that stood last when `ups` was counted, have a
 /// fixed outcome.
-fn is_fixed<V: Verbs>(peer: &Peer<V>, ups: u64, last_op: u64) -> bool {
+pub(super) fn is_fixed<V: Verbs>(peer: &Peer<V>, ups: u64, last_op: u64) -> bool {
     if peer.ups > ups {
         return true;
     }
@@ -319,23 +340,31 @@ pub(super) struct Turn<'a, V: Verbs> {
     bytes: bool,
     /// The peer's incarnation that the operation is meant for: its addresses mean nothing in another.
     incarnations: u32,
+    /// Whose operation it is.
+    by: Asker,
 }
 
 impl<'a, V: Verbs> Turn<'a, V> {
     pub fn new(shared: &'a Shared<V>, index: usize, places: u32) -> Turn<'a, V> {
         let incarnations = shared.with_peer(index, |peer| peer.incarnations);
-        Turn { shared, index, places, ticket: None, atomics: false, bytes: true, incarnations }
+        Turn { shared, index, places, ticket: None, atomics: false, bytes: true, incarnations, by: None }
     }
 
     /// For a request that follows another one, in the same incarnation of the peer.
     pub fn behind(&self) -> Turn<'a, V> {
-        let &Turn { shared, index, incarnations, .. } = self;
-        Turn { shared, index, places: 1, ticket: None, atomics: false, bytes: true, incarnations }
+        let &Turn { shared, index, incarnations, by, .. } = self;
+        Turn { shared, index, places: 1, ticket: None, atomics: false, bytes: true, incarnations, by }
     }
 
     /// Whose turn it is at.
     pub fn index(&self) -> usize {
         self.index
+    }
+
+    /// For an operation that a peer has asked this node to execute: it is not posted once that peer was expelled or has begun anew.
+    fn on_behalf_of(mut self, by: Asker) -> Turn<'a, V> {
+        self.by = by;
+        self
     }
 
     /// Whether atomics are among what is to be posted.
@@ -359,6 +388,9 @@ impl<V: Verbs> Future for Turn<'_, V> {
         let (shared, index) = (self.shared, self.index);
         if shared.closed.get() {
             return Poll::Ready(Err(NotExecuted::Closed));
+        }
+        if let Some((asker, incarnations)) = self.by {
+            shared.with_peer(asker, |peer| shared.must_be(asker, peer, incarnations))?;
         }
         shared.with_peer(index, |peer| {
             shared.must_be(index, peer, self.incarnations)?;

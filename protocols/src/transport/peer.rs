@@ -68,6 +68,9 @@ pub(super) struct Peer<V: Verbs> {
     pub(super) ups: u64,
     /// How often the peer was found to have begun a new incarnation.
     pub(super) incarnations: u32,
+    /// The last operation on this node's memory that was posted here for it: how often the connection to oneself had stood by then, and
+    /// which of that queue's sends it is.
+    pub(super) acted: Option<(u64, u64)>,
     /// Of the queue's sends, the number of the last one-sided operation; see [`QpHandle::counts`].
     pub(super) last_op: u64,
     /// It is a guest of this node.
@@ -149,6 +152,7 @@ impl<V: Verbs> Peer<V> {
             moves: 0,
             ups: 0,
             incarnations: 0,
+            acted: None,
             last_op: 0,
             gone: false,
             hung_up: false,
@@ -179,10 +183,11 @@ impl<V: Verbs> Peer<V> {
         !self.gone && self.incarnations == incarnations
     }
 
-    /// The queue pair, if the connection stands and is not known to be broken: what were posted then would
+    /// The queue pair, if the connection stands and is neither fenced nor known to be broken: what were posted then would
     /// be flushed, and its outcome unknown for nothing.
     pub(super) fn standing(&self) -> Option<&QpHandle<V>> {
-        self.queue.as_ref().filter(|queue| self.link.is_up() && !self.gone && !queue.is_broken())
+        let is_sound = |queue: &&QpHandle<V>| !queue.is_broken() && !queue.is_fenced();
+        self.queue.as_ref().filter(|queue| self.link.is_up() && !self.gone && is_sound(queue))
     }
 
     /// The next queue pair's number.

@@ -139,12 +139,9 @@ impl<V: Verbs> Mesh<V> {
         let old = self.own_word(at).at((by, at, atomic)).await?;
         let Some(next) = atomic.next(old) else { return Ok(old) };
         loop {
-            if by.is_some_and(|(index, incarnations)| !self.shared.still_is(index, incarnations)) {
-                return Err(OpError::NotExecuted(NotExecuted::AtPeer(me)));
-            }
-            let Err(why) = self.write(me, at, &next.to_ne_bytes()).at((by, at, old, next)).await else {
-                return Ok(old);
-            };
+            // Not written once whoever asked was expelled or has begun anew.
+            let written = self.write_for(by, me, at, &next.to_ne_bytes()).at((by, at, old, next)).await;
+            let Err(why) = written else { return Ok(old) };
             // Nothing of it may land later. Nobody else changes the word, so it tells whether this was executed.
             let _ = self.resolve_posted(me).at((by, at, old, next, is_passing(why))).await;
             if !is_passing(why) {
@@ -205,11 +202,6 @@ impl<V: Verbs> Shared<V> {
                 .union(AccessFlags::REMOTE_READ | AccessFlags::REMOTE_WRITE),
             false => access,
         }
-    }
-
-    /// Whether a peer is still there, in the incarnation of that number.
-    fn still_is(&self, index: usize, incarnations: u32) -> bool {
-        self.with_peer(index, |peer| peer.still_is(incarnations))
     }
 }
 

@@ -186,3 +186,72 @@ fn two_who_took_each_other_for_gone_before_they_met_reach_each_other_once_one_is
     cluster.run(ms(40));
     assert_eq!(*got.borrow(), [3]);
 }
+
+/// Where the two of a pair are, and which of them executes atomics: another rail than the memory's, or a processor that stands in.
+fn carrying(stands_in: bool, seed: u64) -> Cluster {
+    if stands_in {
+        return Cluster::unwatched(2, 1, seed, |config| config.atomics = false);
+    }
+    let cluster = Cluster::unwatched(2, 2, seed, |_| {});
+    cluster.plan(Nanos(1), Fault::PortDown { node: NodeId(1), port: 1, lasts: None });
+    cluster
+}
+
+/// One who was expelled has asked for an operation by a message. This node had yet to connect to itself, which it needs for that.
+#[test]
+fn what_one_who_is_expelled_had_asked_for_is_not_executed_later() {
+    for stands_in in [false, true] {
+        let cluster = carrying(stands_in, 1);
+        let [here, there] = &cluster.members[..] else { panic!("two of them") };
+        let memory = here.mesh.alloc(64, AccessFlags::all()).expect("there is memory");
+        let word = memory.remote(0..64).expect("in bounds").word(0).expect("in bounds");
+        let (mesh, incarnation) = (there.mesh.clone(), there.mesh.incarnation());
+        drop(there.rt.spawn(async move { mesh.fetch_add(rank(0), word, 1).await }));
+        let (rt, mesh) = (here.rt.clone(), here.mesh.clone());
+        let expelled = here.rt.spawn(async move {
+            while mesh.stats().messages_received == 0 {
+                rt.yield_now().await;
+            }
+            mesh.expel(rank(1), incarnation);
+        });
+        cluster.run(ms(50));
+        assert!(expelled.is_finished(), "{stands_in}: it asked");
+        assert_eq!(memory.load(0), Ok(0), "{stands_in}");
+        assert_eq!(here.mesh.audit().waiting, 0, "{stands_in}");
+    }
+}
+
+/// What it had asked for is on its way through the adapter at whatever moment it is expelled. This node's own memory is reached again then.
+#[test]
+fn nothing_that_one_who_is_expelled_had_asked_for_executes_once_it_is() {
+    let mut fenced = 0;
+    for (stands_in, nth) in [false, true].into_iter().flat_map(|way| (0..40).map(move |nth| (way, nth))) {
+        let cluster = carrying(stands_in, 1 + nth);
+        let [here, there] = &cluster.members[..] else { panic!("two of them") };
+        let memory = here.mesh.alloc(64, AccessFlags::all()).expect("there is memory");
+        let word = memory.remote(0..64).expect("in bounds").word(0).expect("in bounds");
+        for _ in 0..4 {
+            let mesh = there.mesh.clone();
+            drop(there.rt.spawn(async move { while mesh.fetch_add(rank(0), word, 1).await.is_ok() {} }));
+        }
+        let (rt, mesh, incarnation) = (here.rt.clone(), here.mesh.clone(), there.mesh.incarnation());
+        let (counted, ended) = (memory.clone(), Rc::new(RefCell::new(None)));
+        let keep = Rc::clone(&ended);
+        drop(here.rt.spawn(async move {
+            rt.sleep_until(ms(8) + Nanos(nth * 97)).await;
+            mesh.expel(rank(1), incarnation);
+            let at_once = counted.load(0).expect("in bounds");
+            rt.sleep(ms(20)).await;
+            let then = counted.load(0).expect("in bounds");
+            let own = mesh.fetch_add(rank(0), word, 1).await;
+            *keep.borrow_mut() = Some((at_once, then, own));
+        }));
+        cluster.run(ms(60));
+        let (at_once, then, own) = ended.take().expect("it ends");
+        let context = format!("stands in: {stands_in}, {nth}");
+        assert!(at_once > 100, "{context}: {at_once}");
+        assert_eq!((at_once, own), (then, Ok(then)), "{context}");
+        fenced += here.mesh.stats().fences;
+    }
+    assert!(fenced > 40, "{fenced}: it is in process now and then");
+}

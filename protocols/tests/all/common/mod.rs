@@ -145,6 +145,13 @@ impl Cluster {
         cluster.manned()
     }
 
+    /// The same where processors look at memory that peers may be about to change: nobody watches for that.
+    pub fn unwatched(nodes: u32, rails: u8, seed: u64, special: fn(&mut MeshConfig)) -> Cluster {
+        let mut cluster = Cluster::on_fabric(nodes, rails, seed, Wait::Poll, false);
+        cluster.special = special;
+        cluster.manned()
+    }
+
     /// Of nodes whose adapters take at least 25 ms to give a dead link up.
     pub fn slow_to_give_up(nodes: u32, rails: u8, seed: u64) -> Cluster {
         Cluster::timed(nodes, rails, seed, Wait::Poll, (11, None))
@@ -164,8 +171,12 @@ impl Cluster {
 
     /// A fabric on which nothing runs yet.
     fn unmanned(nodes: u32, rails: u8, seed: u64, wait: Wait) -> Cluster {
+        Cluster::on_fabric(nodes, rails, seed, wait, true)
+    }
+
+    fn on_fabric(nodes: u32, rails: u8, seed: u64, wait: Wait, sanitize: bool) -> Cluster {
         let profile = Profile::builtin("present-day").expect("it is built in");
-        let config = Config { devices: rails, ..Config::new(nodes, profile) };
+        let config = Config { devices: rails, sanitize, ..Config::new(nodes, profile) };
         let fabric = Fabric::new(config, Box::new(Seeded::new(seed))).expect("a good configuration");
         let (members, timeout) = (Vec::new(), 4);
         let (max_message, max_queued, send_depth, ack_delay) = (None, None, None, None);
