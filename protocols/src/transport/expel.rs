@@ -60,7 +60,12 @@ impl<V: Verbs> Mesh<V> {
     pub fn expel_on(&self, rank: Rank, incarnation: u64, grounds: Grounds) {
         let shared = &*self.shared;
         let Some(index) = self.peer(rank).filter(|_| !shared.closed.get()) else { return };
-        let (is_for, epoch) = shared.with_peer(index, |peer| (peer.link.is_for(incarnation), peer.epoch));
+        let (is_for, epoch) = shared.with_peer(index, |peer| {
+            if peer.link.may_be_with(incarnation) {
+                fence(peer);
+            }
+            (peer.link.is_for(incarnation), peer.epoch)
+        });
         if is_for {
             shared.give_up(index);
         }
@@ -158,12 +163,14 @@ impl<V: Verbs> Mesh<V> {
     }
 }
 
-/// Fences what stands with a peer and ends what waits for it. Says how many messages are dropped.
-fn give_up<V: Verbs>(peer: &mut Peer<V>) -> u64 {
+/// Fences the queue pair that there is of a peer: the one of a connection that stands, or of one that is being made.
+fn fence<V: Verbs>(peer: &mut Peer<V>) {
+    peer.queue.as_ref().map(QpHandle::fence);
+}
+
+/// Ends what waits for a peer. Says how many messages are dropped.
+fn end_waits<V: Verbs>(peer: &mut Peer<V>) -> u64 {
     peer.gone = true;
-    if peer.link.is_up() {
-        peer.queue.as_ref().map(QpHandle::fence);
-    }
     peer.session.disconnected();
     let dropped = peer.session.reset().len() as u64;
     peer.carried.peer_restarted();
@@ -185,9 +192,9 @@ impl<V: Verbs> Shared<V> {
         self.outcast_changed.notify();
     }
 
-    /// Has nothing to do any more with the incarnation of a peer that is known.
+    /// Has nothing to do any more with the incarnation of a peer that is known, whose queue pair is fenced.
     fn give_up(&self, index: usize) {
-        let dropped = self.with_peer(index, give_up);
+        let dropped = self.with_peer(index, end_waits);
         self.stats.borrow_mut().dropped += dropped;
         self.acts_no_more(index);
     }
@@ -204,13 +211,17 @@ impl<V: Verbs> Shared<V> {
             return;
         }
         // An end of which neither is up has drained, or does.
-        let fence = |peer: &mut Peer<V>| peer.queue.as_ref().is_some_and(QpHandle::fence);
-        self.with_peer(self.loopback(), |peer| (near || peer.link.is_up()) && fence(peer));
-        self.with_peer(me, |peer| near && fence(peer));
+        if near || self.with_peer(self.loopback(), |peer| peer.link.is_up()) {
+            self.with_peer(self.loopback(), fence);
+        }
+        if near {
+            self.with_peer(me, fence);
+        }
     }
 
     /// Nothing of the incarnation of a peer that is known is waited for any more.
     pub(super) fn no_more(&self, index: usize) {
+        self.with_peer(index, fence);
         self.give_up(index);
         if !self.retired.get() {
             let rank = self.rank_at(index);

@@ -6,7 +6,7 @@ use std::rc::Rc;
 use weft_protocols::transport::{Channel, Incoming, NotExecuted, OpError, SendError};
 use weft_sim::NodeId;
 use weft_sim::fault::{Fault, Link, Way};
-use weft_verbs::{AccessFlags, MemoryRegion, Nanos, Wait};
+use weft_verbs::{AccessFlags, MemoryRegion, Nanos, Wait, Work};
 
 const CHANNEL: Channel = Channel(3);
 
@@ -254,4 +254,49 @@ fn nothing_that_one_who_is_expelled_had_asked_for_executes_once_it_is() {
         fenced += here.mesh.stats().fences;
     }
     assert!(fenced > 40, "{fenced}: it is in process now and then");
+}
+
+/// A connection that stands by is connected at both ends. Who was asked over it may answer, and act right behind its answer, which this
+/// node's processor looks at only when it has time.
+#[test]
+fn one_who_is_expelled_while_it_is_asked_over_a_connection_that_stood_by_does_nothing_over_that() {
+    for nth in 0..8 {
+        let cluster = Cluster::unwatched(2, 2, 1, |config| config.hold_off = Nanos::MAX);
+        let [here, there] = &cluster.members[..] else { panic!("two of them") };
+        // First over the second rail, and another connection stands by over the memory's.
+        cluster.plan(Nanos(1), Fault::PortDown { node: NodeId(0), port: 1, lasts: Some(ms(2)) });
+        cluster.plan(ms(6), Fault::PortDown { node: NodeId(0), port: 2, lasts: None });
+        let memory = here.mesh.alloc(64, AccessFlags::all()).expect("there is memory");
+        let word = memory.remote(0..64).expect("in bounds").word(0).expect("in bounds");
+        here.mesh.send(rank(1), CHANNEL, &[1]).expect("it is kept");
+        let (rt, mesh) = (there.rt.clone(), there.mesh.clone());
+        drop(there.rt.spawn(async move {
+            rt.sleep_until(ms(5)).await;
+            while rt.now() < ms(7) {
+                let mesh = mesh.clone();
+                drop(rt.spawn(async move { mesh.fetch_add(rank(0), word, 1).await }));
+                rt.sleep(us(5)).await;
+            }
+        }));
+        let (rt, mesh, incarnation) = (here.rt.clone(), here.mesh.clone(), there.mesh.incarnation());
+        let (counted, ended) = (memory.clone(), Rc::new(RefCell::new(None)));
+        let keep = Rc::clone(&ended);
+        drop(here.rt.spawn(async move {
+            rt.sleep_until(ms(5)).await;
+            assert!(mesh.carries(rank(1)));
+            while mesh.carries(rank(1)) {
+                rt.yield_now().await;
+            }
+            rt.sleep(Nanos(nth * 500)).await;
+            mesh.expel(rank(1), incarnation);
+            let at_once = counted.load(0).expect("in bounds");
+            rt.spend(Work::Compute(us(200)));
+            rt.sleep(ms(2)).await;
+            *keep.borrow_mut() = Some((at_once, counted.load(0).expect("in bounds")));
+        }));
+        cluster.run(ms(12));
+        let (at_once, then) = ended.take().expect("it ends");
+        assert!(at_once > 100, "{nth}: {at_once}");
+        assert_eq!(at_once, then, "{nth}");
+    }
 }

@@ -36,6 +36,17 @@ impl Link {
         self.incarnation.is_none_or(|met| met == incarnation)
     }
 
+    /// Whether what comes over the queue pair that there is may be that incarnation's, as far as anybody knows. Who takes an attempt of ours
+    /// is known by its answer only, and the connection manager may have connected the queue pair before anybody looks at that.
+    pub(in super::super) fn may_be_with(&self, incarnation: u64) -> bool {
+        match self.state {
+            State::Up(_) => self.incarnation == Some(incarnation),
+            State::Accepting(_, hello) => hello.session == incarnation,
+            State::Asking(_) => true,
+            State::Idle | State::Pausing | State::Resolving(_) => false,
+        }
+    }
+
     /// Whether a peer that was taken for gone is to be told things again, since that incarnation of it is there: it was never met, so that
     /// nothing that is said now is lost with an earlier one's session.
     pub(in super::super) fn may_admit(&self, incarnation: u64) -> bool {
