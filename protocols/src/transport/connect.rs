@@ -25,7 +25,10 @@ impl<V: Verbs> Driver<V> {
         shared.stats.borrow_mut().fences += 1;
         let fenced = shared.with_peer(index, |peer| {
             peer.session.disconnected();
-            peer.early.clear();
+            // A guest's early frames are in buffers that all guests share: they go back when the queue pair is given up.
+            if !peer.is_guest {
+                peer.early.clear();
+            }
             if shared.config.makes(Planted::ReportsBeforeFence) {
                 let left = peer.discard();
                 peer.left_open.extend(left);
