@@ -144,6 +144,11 @@ impl Link {
         self.incarnation.unwrap_or(0)
     }
 
+    /// Whether this request was accepted, and nobody has said yet that the connection stands.
+    fn accepts(&self, request: ConnId) -> bool {
+        matches!(self.state, State::Accepting(id, _) if id == request)
+    }
+
     /// The attempt or connection that the connection manager knows.
     pub(super) fn id(&self) -> Option<ConnId> {
         match self.state {
@@ -188,6 +193,8 @@ impl Link {
             Event::Rejected(id, refusal) if self.state == State::Asking(id) => {
                 self.refused(refusal, actions);
             }
+            // Some connection managers say so if the one that asked gives up what was accepted.
+            Event::Rejected(id, _) if self.accepts(id) => self.attempt_failed(actions),
             Event::Failed(id) if self.id() == Some(id) => self.attempt_failed(actions),
             Event::Disconnected(id) if self.id() == Some(id) => self.broken(false, actions),
             Event::Broken => self.broken(true, actions),

@@ -230,6 +230,16 @@ fn what_arrives_at_a_connection_that_never_stood_does_not_count_when_that_drains
     assert!(!link.accepts_frames());
 }
 
+/// A connection manager may say so of a request that was accepted, and whoever waits for the connection would wait for ever.
+#[test]
+fn one_that_was_accepted_and_turns_the_connection_down_is_asked_in_its_turn() {
+    let mut link = alone(1);
+    actions(&mut link, Event::Request(on(0, 1), hello_of(2, 1)));
+    assert_eq!(actions(&mut link, Event::Rejected(on(0, 2), None)), [], "another one's");
+    assert_eq!(actions(&mut link, Event::Rejected(on(0, 1), None)), [Action::Fence]);
+    assert_eq!(actions(&mut link, Event::Drained), [Action::Resolve(0)]);
+}
+
 /// The lower rank's link of two rails, connected over the first.
 fn met_on_rails() -> Link {
     let mut link = alone(2);
