@@ -48,9 +48,9 @@ pub(super) struct Cqs<V: Verbs> {
 /// What a round of polling found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Polled {
-    /// Every queue is empty.
+    /// Every queue that was looked at gave all that it had, be it nothing.
     Empty,
-    /// Some queue may hold more.
+    /// A queue gave as many as were asked for and may hold more, or was left for the next round.
     More,
     /// Nobody looked.
     Nothing,

@@ -9,10 +9,11 @@
 //! | `timers`, `wait` | deadlines, sleeping, letting others go first |
 //! | `slots` | a posted request guards its memory until it has ended |
 //! | `ledger` | what is outstanding on each queue pair, in order |
-//! | `queue` | a queue pair as tasks use it |
+//! | `qp_handle`, `shared_receives` | a queue pair as tasks use it, and a receive queue that several share |
 //! | `cqs` | completion queues that cannot overrun |
 //! | `events` | connection management and asynchronous events, routed |
 //! | `memory` | registered memory in blocks |
+//! | `processors` | the time of a program that computes, in simulation |
 //! | `labels` | what registered memory is, for logs and drawings |
 //! | `wait_point` | what a task knows where it waits, for explorers |
 //! | [`fingerprint`] | whether two states of a node are the same, for explorers |

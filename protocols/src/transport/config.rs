@@ -46,7 +46,8 @@ impl fmt::Display for Rank {
     }
 }
 
-/// A protocol's number on the connections that all protocols of a node share.
+/// A protocol's number on the connections that all protocols of a node share. 252, 253 and 255 are the transport's own: nobody
+/// [opens](super::Mesh::open) them, and nobody is to send on them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Channel(pub u8);
 

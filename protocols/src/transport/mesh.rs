@@ -6,6 +6,7 @@ use super::driver::{Driver, RailEvents};
 use super::fail_back::Wanted;
 use super::grounds::Grounds;
 use super::guest_host::Guests;
+use super::guests::FAREWELL;
 use super::inbox::{Inbox, Inboxes, Incoming, Message};
 use super::link::Event;
 use super::peer::Peer;
@@ -15,7 +16,7 @@ use super::send_pool::SendPool;
 use super::session::MIN_BUFFERS;
 use super::stand_in::{StandIn, has_atomics};
 use super::standby::Standby;
-use super::wire::HEADER_LEN;
+use super::wire::{GREETING, HEADER_LEN};
 use super::{Channel, MeshConfig, Planted, Rank, SendError, TransportError};
 use super::{guest_leases, guests};
 use crate::rt::sync::{MailboxSender, Signal};
@@ -318,10 +319,10 @@ impl<V: Verbs> Mesh<V> {
         self.shared.config.max_message
     }
 
-    /// Takes the messages of one channel from now on, and those that came before. One inbox a channel. Channel 255 is the
+    /// Takes the messages of one channel from now on, and those that came before. One inbox a channel, and none for the
     /// transport's own.
     pub fn open(&self, channel: Channel) -> Result<Inbox, TransportError> {
-        if channel == CARRIED {
+        if [GREETING, FAREWELL, CARRIED].contains(&channel) {
             return Err(TransportError::ChannelTaken(channel));
         }
         self.shared.inboxes.borrow_mut().open(channel)

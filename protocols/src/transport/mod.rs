@@ -33,13 +33,16 @@
 //! | `bootstrap` | such a means: cards of queue pairs, which the caller carries |
 //! | `driver`, `connect`, `due` | the one task that carries events in and actions out |
 //! | `room` | the line of those who wait for room among the kept messages |
-//! | `frames` | putting frames on a connection |
-//! | `expel` | incarnations of peers that are barred for good |
+//! | `frames`, `send_pool`, `content` | putting frames on a connection; the memory that they are sent from; what is written there |
+//! | `expel`, `grounds` | incarnations of peers that are barred for good, and why |
 //! | `rail`, `fail_back` | which rail a connection goes over, and the way back to the better one |
+//! | `standby` | a connection that stands by on another rail |
+//! | `steer` | what a user of several rails may know and want of them |
 //! | `operations` | one-sided operations, and resolving them |
 //! | `place` | a write and the message behind it, as one thing |
 //! | `lists` | several of them posted together, on memory that the caller holds |
 //! | `carried` | one-sided operations that messages carry to another rail's memory |
+//! | `stand_in` | atomics that a processor executes, where the adapter has none |
 //! | `guests` | peers that are known by their sessions alone, on one shared receive queue |
 //! | `inbox` | where messages arrive |
 

@@ -66,7 +66,7 @@ pub(super) const TRIAL: u32 = 0;
 pub(super) const STANDBY: u32 = u32::MAX;
 
 /// The channel of a request and of an answer that go over a connection which stood by.
-const GREETING: Channel = Channel(254);
+pub(super) const GREETING: Channel = Channel(252);
 
 /// A request over a connection that stands by, or its answer: a frame's header that has no other meaning, and what the
 /// connection manager would have carried.

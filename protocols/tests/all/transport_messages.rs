@@ -3,7 +3,7 @@
 use crate::common::{Cluster, Dice, Member, STYLES, ms, rank, seeds, us};
 use std::cell::RefCell;
 use std::rc::Rc;
-use weft_protocols::transport::{Channel, Incoming, SendError};
+use weft_protocols::transport::{Channel, Incoming, SendError, TransportError};
 use weft_sim::fault::{Fault, Link, Way};
 use weft_sim::{NodeId, RunEnd};
 use weft_verbs::{Nanos, Wait, Work};
@@ -389,4 +389,12 @@ fn the_same_seed_gives_the_same_run() {
     assert!(!run(5).is_empty());
     assert_eq!(run(5), run(5));
     assert_ne!(run(5), run(6));
+}
+
+#[test]
+fn nobody_opens_the_channels_that_are_the_transport_s_own() {
+    let cluster = Cluster::new(2, 1, Wait::Poll);
+    for own in [252, 253, 255].map(Channel) {
+        assert_eq!(cluster.members[0].mesh.open(own).err(), Some(TransportError::ChannelTaken(own)));
+    }
 }

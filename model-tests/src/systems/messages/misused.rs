@@ -126,7 +126,7 @@ impl Misused {
         let (len, max) = (mesh.max_message() as usize + 1, mesh.max_message());
         let long = mesh.send(other, CHANNEL, &vec![0; len]);
         state.must("a long message", long == Err(SendError::TooLong { len, max }));
-        for taken in [CHANNEL, Channel(255)] {
+        for taken in [CHANNEL, Channel(252), Channel(253), Channel(255)] {
             let opened = mesh.open(taken).err();
             state.must("a channel that is taken", opened == Some(TransportError::ChannelTaken(taken)));
         }
