@@ -6,6 +6,7 @@
 
 use super::Rank;
 use super::grounds::Grounds;
+use super::guest_host::Guests;
 use super::link::Event;
 use super::mesh::{Mesh, Shared};
 use super::operations::is_fixed;
@@ -89,7 +90,8 @@ impl<V: Verbs> Mesh<V> {
     }
 
     /// Has nothing to do any more with anybody else, for good: this incarnation was left out of a membership. What stands with any peer
-    /// is fenced, what was kept is dropped and counted, what waits ends with `PeerGone`, and no connection is asked for any more.
+    /// is fenced, what was kept is dropped and counted, what waits ends with `PeerGone`, and no connection is asked for any more. Guests are
+    /// forgotten as if their leases had ended, and none is admitted.
     /// Who asks for one is refused and told why, and waits for nothing of this incarnation any more. The mesh is open: it is the systems'
     /// to end.
     pub fn retire(&self) {
@@ -101,6 +103,10 @@ impl<V: Verbs> Mesh<V> {
             shared.no_more(index);
             let epoch = shared.with_peer(index, |peer| peer.epoch);
             shared.event(index, epoch, Event::Retired);
+        }
+        for index in shared.guests.iter().flat_map(Guests::places) {
+            shared.no_more(index);
+            shared.take_leave(index);
         }
     }
 

@@ -131,6 +131,11 @@ impl<V: Verbs> Guests<V> {
         }
     }
 
+    /// The places of the guests that are known.
+    pub(super) fn places(&self) -> Vec<usize> {
+        self.known.borrow().keys().copied().collect()
+    }
+
     fn heard(&self, index: usize, now: Nanos) {
         if let Some(guest) = self.known.borrow_mut().get_mut(&index) {
             guest.heard = now;

@@ -472,6 +472,7 @@ impl<V: Verbs> Mesh<V> {
             drop((queue, standby));
         }
         drop(self.shared.untried.take());
+        self.shared.stand_in.iter().for_each(StandIn::close);
         self.shared.inboxes.borrow_mut().close();
         self.shared.resumed.notify();
         self.shared.guests.iter().for_each(|guests| guests.came.notify());

@@ -15,7 +15,7 @@ use super::peer::Peer;
 use super::{Lost, NotExecuted, OpError, Planted};
 use crate::rt::WaitPoint;
 use crate::rt::sync::{Mailbox, MailboxSender, OneshotSender, mailbox, oneshot};
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 use weft_verbs::{AccessFlags, Caps, DeviceAttr, RemoteSlice, SendOp, Verbs, WcError};
 
 /// What is done to a word.
@@ -66,7 +66,8 @@ pub(super) struct Asked {
 
 /// The way to the task that executes atomics.
 pub(super) struct StandIn {
-    to: MailboxSender<Asked>,
+    /// None once the mesh is closed.
+    to: RefCell<Option<MailboxSender<Asked>>>,
     /// How many were asked for, and how many have ended.
     asked: Cell<u64>,
     ended: Cell<u64>,
@@ -76,7 +77,13 @@ impl StandIn {
     /// The way, and what comes by it.
     pub(super) fn new() -> (StandIn, Mailbox<Asked>) {
         let (to, asked) = mailbox();
+        let to = RefCell::new(Some(to));
         (StandIn { to, asked: Cell::new(0), ended: Cell::new(0) }, asked)
+    }
+
+    /// Nothing more is asked for: the task ends behind what was.
+    pub(super) fn close(&self) {
+        drop(self.to.take());
     }
 
     /// How many were asked for.
@@ -106,7 +113,8 @@ impl<V: Verbs> Mesh<V> {
         let stand_in = self.shared.stand_in.as_ref().ok_or_else(closed)?;
         let number = stand_in.asked.get();
         let (answer, answered) = oneshot();
-        stand_in.to.send(Asked { number, by, at, atomic, answer }).map_err(|_| closed())?;
+        let asked = Asked { number, by, at, atomic, answer };
+        stand_in.to.borrow().as_ref().and_then(|to| to.send(asked).ok()).ok_or_else(closed)?;
         stand_in.asked.set(number + 1);
         answered.at(("stands in", number)).await.unwrap_or_else(|_| Err(closed()))
     }

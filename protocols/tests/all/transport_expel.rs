@@ -3,7 +3,7 @@
 use crate::common::{Cluster, ms, rank, us};
 use std::cell::RefCell;
 use std::rc::Rc;
-use weft_protocols::transport::{Channel, Incoming, NotExecuted, OpError, SendError};
+use weft_protocols::transport::{Channel, GuestConfig, Incoming, NotExecuted, OpError, SendError};
 use weft_sim::NodeId;
 use weft_sim::fault::{Fault, Link, Way};
 use weft_verbs::{AccessFlags, MemoryRegion, Nanos, Wait, Work};
@@ -299,4 +299,42 @@ fn one_who_is_expelled_while_it_is_asked_over_a_connection_that_stood_by_does_no
         assert!(at_once > 100, "{nth}: {at_once}");
         assert_eq!(at_once, then, "{nth}");
     }
+}
+
+#[test]
+fn guests_of_one_that_has_retired_do_nothing_there_and_are_forgotten() {
+    let cluster = Cluster::special(2, 1, 1, Wait::Notify, |config| {
+        let whole = config.clone();
+        *config = match config.me == rank(0) {
+            true => whole.with_guests(1, GuestConfig::default()),
+            false => whole.as_guest_of(1),
+        };
+    });
+    let [server, guest] = &cluster.members[..] else { panic!("two of them") };
+    let memory = server.mesh.alloc(64, AccessFlags::all()).expect("there is memory");
+    let at = memory.remote(0..8).expect("in bounds");
+    let mesh = guest.mesh.clone();
+    drop(guest.rt.spawn(async move {
+        for number in 1..u64::MAX {
+            if let Err(OpError::NotExecuted(_)) = mesh.write(rank(0), at, &number.to_ne_bytes()).await {
+                break;
+            }
+        }
+    }));
+    let (rt, mesh, ended) = (server.rt.clone(), server.mesh.clone(), Rc::new(RefCell::new(None)));
+    let (word, keep) = (memory.clone(), Rc::clone(&ended));
+    drop(server.rt.spawn(async move {
+        rt.sleep_until(ms(5)).await;
+        let known = mesh.guests().known;
+        mesh.retire();
+        let at_once = word.load(0).expect("in bounds");
+        rt.sleep(ms(20)).await;
+        *keep.borrow_mut() = Some((known, at_once, word.load(0).expect("in bounds")));
+    }));
+    cluster.run(ms(30));
+    let (known, at_once, then) = ended.take().expect("it ends");
+    assert_eq!((known, server.mesh.guests().known), (1, 0));
+    assert!(at_once > 100, "{at_once}");
+    assert_eq!(at_once, then);
+    assert_eq!(server.mesh.audit().connections, 0);
 }

@@ -398,3 +398,15 @@ fn closing_ends_every_wait() {
     assert_eq!(got, Some(Err(OpError::NotExecuted(NotExecuted::Closed))));
     assert_eq!(cluster.members[0].rt.audit().tasks, 0);
 }
+
+#[test]
+fn a_closed_mesh_leaves_no_task_behind_whose_processor_stood_in_for_its_adapter() {
+    let cluster = Cluster::special(2, 1, 1, Wait::Notify, |config| config.atomics = false);
+    let (mr, at) = memory(&cluster.members[1].mesh, 8);
+    cluster.members.iter().for_each(|member| member.close_at(ms(20)));
+    assert_eq!(run(&cluster, ms(30), async move |mesh| mesh.fetch_add(rank(1), at, 1).await), Some(Ok(0)));
+    assert_eq!(mr.load(0), Ok(1));
+    for member in &cluster.members {
+        assert_eq!(member.rt.audit().tasks, 0);
+    }
+}
