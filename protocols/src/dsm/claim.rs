@@ -88,7 +88,7 @@ use super::messages::Access;
 use super::pins::Purpose;
 use super::reading::{Decision, Reading, Repaired};
 use super::service::{Gone, Service};
-use super::shared::{PageId, Plain, Shared};
+use super::shared::{ObjectId, PageId, Plain, Shared};
 use super::thread::{Stamp, Thread, parts};
 use std::marker::PhantomData;
 use std::ops::{Deref, DerefMut, Range};
@@ -121,7 +121,7 @@ impl<V: Verbs, T: Plain, const N: usize, R: Reading> Claim<'_, V, T, N, R> {
     /// The claim's place in the order of all accesses to the minipage of an element, counted over its object: for oracles.
     pub fn place(&self, of: Shared<[T]>, index: usize) -> Option<Stamp> {
         let page = of.spot(index).ok()?.page;
-        self.held.pages.iter().find(|(held, _)| *held == page).map(|(_, stamp)| *stamp)
+        self.held.pinned().find(|(held, _)| *held == page).map(|(_, stamp)| stamp)
     }
 }
 
@@ -168,7 +168,7 @@ impl<V: Verbs, T: Plain, const N: usize, R: Reading> Drop for ClaimMut<'_, V, T,
                 object.write(range.start * size_of::<T>(), slice.as_bytes());
             }
         }
-        for (page, _) in &held.pages {
+        for (page, _) in held.pinned() {
             if let Some(object) = held.service.memory.object(page.object) {
                 object.change(page.index, |page| page.stores += 1);
             }
@@ -243,7 +243,7 @@ impl<V: Verbs, R: Reading> Thread<V, R> {
         for (shared, _) in &of {
             service.touch(*shared)?;
         }
-        let pinning = pin(Rc::clone(service), pages, need);
+        let pinning = pin(Held::begin(service, pages, need));
         let held = if deadline == Nanos::MAX {
             pinning.await?
         } else {
@@ -278,18 +278,14 @@ fn pages<T: Plain, const N: usize>(of: &[Elements<T>; N]) -> Result<Vec<PageId>,
 }
 
 /// Fetches all minipages together, and pins one after the other.
-async fn pin<V: Verbs, R: Reading>(
-    service: Rc<Service<V, R>>,
-    pages: Vec<PageId>,
-    need: Access,
-) -> Result<Held<V, R>, DsmError> {
-    let mut held =
-        Held { service: Rc::clone(&service), pages: Vec::with_capacity(pages.len()), need, all: false };
-    for &page in &pages {
+async fn pin<V: Verbs, R: Reading>(mut held: Held<V, R>) -> Result<Held<V, R>, DsmError> {
+    let (service, need) = (Rc::clone(&held.service), held.need);
+    for &page in &held.pages {
         service.fetch(page, need);
     }
-    for page in pages {
-        let object = service.memory.object(page.object).ok_or(DsmError::Closed)?;
+    while let Some(&page) = held.pages.get(held.stamps.len()) {
+        // It is freed when the claim has ended.
+        let object = service.memory.object(page.object).ok_or(DsmError::Freed(page.object))?;
         let come = come(&service, &object, page, need, Purpose::Claim).await?;
         service.pins.borrow_mut().pin(page, need);
         let has = object.page(page.index);
@@ -299,10 +295,9 @@ async fn pin<V: Verbs, R: Reading>(
             (_, Access::Write) => has.stores,
             _ => u32::MAX,
         };
-        held.pages.push((page, Stamp { version: has.version, stores, hops: come.hops }));
+        held.stamps.push(Stamp { version: has.version, stores, hops: come.hops });
         come.executed();
     }
-    held.all = true;
     Ok(held)
 }
 
@@ -317,23 +312,47 @@ impl<V: Verbs, R: Reading> Service<V, R> {
     }
 }
 
-/// Minipages that are pinned. Dropping it lets go of them, whether it has got all or not.
+/// A claim from its call to its end: no object of it is forgotten meanwhile. Dropping it lets go of its minipages, whether it has got all
+/// or not.
 struct Held<V: Verbs, R: Reading> {
     service: Rc<Service<V, R>>,
-    pages: Vec<(PageId, Stamp)>,
+    /// In ascending order.
+    pages: Vec<PageId>,
+    /// Of the first of them, which are pinned.
+    stamps: Vec<Stamp>,
     need: Access,
-    all: bool,
+}
+
+impl<V: Verbs, R: Reading> Held<V, R> {
+    fn begin(service: &Rc<Service<V, R>>, pages: Vec<PageId>, need: Access) -> Self {
+        service.pins.borrow_mut().begin(objects(&pages));
+        let stamps = Vec::with_capacity(pages.len());
+        Held { service: Rc::clone(service), pages, stamps, need }
+    }
+
+    fn pinned(&self) -> impl Iterator<Item = (PageId, Stamp)> {
+        self.pages.iter().copied().zip(self.stamps.iter().copied())
+    }
+}
+
+/// The objects of minipages in ascending order, each once.
+fn objects(pages: &[PageId]) -> impl Iterator<Item = ObjectId> {
+    pages.chunk_by(|one, other| one.object == other.object).map(|of_one| of_one[0].object)
 }
 
 impl<V: Verbs, R: Reading> Drop for Held<V, R> {
     fn drop(&mut self) {
-        if !self.all && !self.service.decides(Decision::DroppedClaimsUnpin) {
+        let all = self.stamps.len() == self.pages.len();
+        if !all && !self.service.decides(Decision::DroppedClaimsUnpin) {
             return;
         }
-        for (page, _) in &self.pages {
-            self.service.pins.borrow_mut().unpin(*page, self.need);
-            self.service.memory.wake(*page);
-            // Orders that waited are carried out elsewhere: a destructor sends nothing.
+        for (page, _) in self.pinned() {
+            self.service.pins.borrow_mut().unpin(page, self.need);
+            self.service.memory.wake(page);
+        }
+        self.service.pins.borrow_mut().end(objects(&self.pages));
+        for page in &self.pages {
+            // Orders that waited are carried out elsewhere, and who frees an object is answered there: a destructor sends nothing.
             let _ = self.service.given_up.send(Gone::Claim(*page));
         }
     }

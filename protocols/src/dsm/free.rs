@@ -2,8 +2,9 @@
 //!
 //! A node that frees an object asks all nodes to **close** it: from then on every call that names it ends in
 //! [`DsmError::Freed`], and the node answers when nothing of it is open there any more: no request, no grant whose access is not
-//! executed, no claim, no minipage that an adapter still sends. When all have answered nothing is on its way anywhere that names
-//! the object's memory, and all are asked to **forget** it. A freed name does not come back.
+//! executed, no claim, be it one that waits for another object's minipages, no minipage that an adapter still sends. When all have
+//! answered nothing is on its way anywhere that names the object's memory, and all are asked to **forget** it. A freed name does not
+//! come back.
 //!
 //! A task does that, and goes on if the call that waits for it is dropped: an object that is closed and never forgotten would keep its
 //! memory on all nodes, and nobody could free it any more.

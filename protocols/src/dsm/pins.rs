@@ -20,6 +20,8 @@ pub(super) enum Purpose {
 /// The claims of a node's threads.
 #[derive(Debug, Default)]
 pub(super) struct Pins {
+    /// How many claims there are of an object, from the call to the end: those, too, that have pinned nothing of it yet.
+    claims: BTreeMap<ObjectId, u32>,
     /// Those that are claimed, or that threads wait for.
     pages: BTreeMap<PageId, Pin>,
     next: u64,
@@ -88,7 +90,24 @@ impl Pins {
         }
     }
 
-    /// A claim begins.
+    /// A claim of these objects is called.
+    pub fn begin(&mut self, objects: impl Iterator<Item = ObjectId>) {
+        objects.for_each(|object| *self.claims.entry(object).or_default() += 1);
+    }
+
+    /// A claim of these objects has ended, or is given up.
+    pub fn end(&mut self, objects: impl Iterator<Item = ObjectId>) {
+        for object in objects {
+            if let Some(claims) = self.claims.get_mut(&object) {
+                *claims -= 1;
+                if *claims == 0 {
+                    self.claims.remove(&object);
+                }
+            }
+        }
+    }
+
+    /// A claim gets a minipage.
     pub fn pin(&mut self, page: PageId, need: Access) {
         let pin = self.pages.entry(page).or_default();
         match need {
@@ -97,7 +116,7 @@ impl Pins {
         }
     }
 
-    /// A claim ends.
+    /// A claim lets go of a minipage.
     pub fn unpin(&mut self, page: PageId, need: Access) {
         if let Some(pin) = self.pages.get_mut(&page) {
             match need {
@@ -115,9 +134,9 @@ impl Pins {
         }
     }
 
-    /// Whether any of an object's minipages is claimed or waited for.
+    /// Whether there is a claim of an object, or any of its minipages is waited for.
     pub fn any_of(&self, object: ObjectId) -> bool {
-        self.pages.keys().any(|page| page.object == object)
+        self.claims.contains_key(&object) || self.pages.keys().any(|page| page.object == object)
     }
 
     /// Minipages that are claimed or waited for.

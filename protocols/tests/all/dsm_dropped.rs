@@ -120,3 +120,38 @@ fn a_claim_that_is_dropped_while_it_waits_for_another_one_holds_up_nobody_who_fr
     cluster.run(ms(10));
     assert!(freed.get());
 }
+
+/// It waits for memory that another node has claimed, and has pinned nothing yet; then no message comes that would be looked at.
+#[test]
+fn a_claim_that_is_dropped_while_it_waits_for_other_memory_holds_up_nobody_who_frees() {
+    let (cluster, [dsm, other]) = two();
+    let named = |dsm: &Dsm<Sim>, name| {
+        dsm.named::<u64>(name, 8, Grain::Bytes(64), Placement::RoundRobin).expect("it fits")
+    };
+    let (keeps, rt) = (other.clone(), cluster.members[1].rt.clone());
+    drop(rt.clone().spawn(async move {
+        let (mut thread, first) = (keeps.thread(), named(&keeps, 1));
+        let claim = thread.claim_mut(first, 0..1, Nanos::MAX).await.expect("nobody frees it");
+        rt.sleep(ms(20)).await;
+        drop(claim);
+    }));
+    let rt = cluster.members[0].rt.clone();
+    drop(rt.clone().spawn(async move {
+        rt.sleep(ms(1)).await;
+        let mut thread = dsm.thread();
+        let of = [(named(&dsm, 1), 0..1), (named(&dsm, 2), 0..1)];
+        let mut waits = pin!(thread.claim_all_mut(of, Nanos::MAX));
+        begins(waits.as_mut()).await;
+        rt.sleep(ms(4)).await;
+    }));
+    let freed = Rc::new(Cell::new(None));
+    let (frees, rt) = (Rc::clone(&freed), cluster.members[1].rt.clone());
+    drop(rt.clone().spawn(async move {
+        rt.sleep(ms(2)).await;
+        let mut thread = other.thread();
+        thread.free(named(&other, 2)).await.expect("nobody else frees it");
+        frees.set(Some(rt.now()));
+    }));
+    cluster.run(ms(10));
+    assert!(freed.get().is_some_and(|at| at > ms(5)), "it is not freed when the claim has ended: {freed:?}");
+}

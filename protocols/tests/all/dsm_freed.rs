@@ -1,14 +1,14 @@
 //! Memory that a node frees which dies meanwhile: those that live go on with that, and it is freed on all of them.
 
 use crate::common::{Cluster, ms, rank};
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use weft_protocols::dsm::{Alive, Dsm, DsmConfig, DsmError, Grain, Placement, Repaired, Shared};
 use weft_protocols::members::{Change, Member, View, ViewId};
 use weft_protocols::rt::sync::mailbox;
 use weft_sim::fault::{Fault, Link, Way};
 use weft_sim::{NodeId, Sim};
-use weft_verbs::Wait;
+use weft_verbs::{Nanos, Wait};
 
 fn words(dsm: &Dsm<Sim>) -> Shared<[u64]> {
     dsm.named(1, 8, Grain::Bytes(64), Placement::Node(rank(2))).expect("it fits")
@@ -71,4 +71,54 @@ fn what_the_dead_was_freeing_is_freed_by_one_that_has_no_memory_of_it() {
     let freed = Some(Err(DsmError::Freed(words(&all[1]).object())));
     assert_eq!(after.map(|found| found.take()), [freed.clone(), freed]);
     assert!(all[1].audit().held.is_empty() && all[2].audit().book.is_empty());
+}
+
+/// A claim of two objects has the second one already when another node stores to that and frees it, and waits for the first one, which the
+/// other node lets go at any moment of that.
+#[test]
+fn memory_is_freed_when_a_claim_of_it_has_ended_that_waits_for_other_memory_first() {
+    for (home, after) in (0..80).map(|step| (step % 2, Nanos(500 * step as u64))) {
+        let cluster = Cluster::new(2, 1, Wait::Poll);
+        let start = |node: usize| {
+            let member = &cluster.members[node];
+            Dsm::start(&member.rt, &member.mesh).expect("the channel is free")
+        };
+        let [claims, frees] = [0, 1].map(start);
+        let named = move |dsm: &Dsm<Sim>, name| {
+            dsm.named::<u64>(name, 8, Grain::Bytes(64), Placement::Node(rank(home))).expect("it fits")
+        };
+        let ended = Rc::new(Cell::new(None));
+        let (ends, rt) = (Rc::clone(&ended), cluster.members[0].rt.clone());
+        drop(rt.clone().spawn(async move {
+            rt.sleep(ms(1)).await;
+            let mut thread = claims.thread();
+            let of = [(named(&claims, 1), 0..1), (named(&claims, 2), 0..1)];
+            let claim = thread.claim_all_mut(of, Nanos::MAX).await;
+            let found = claim.map(|mut claim| claim.slices_mut().map(|words| words[0]));
+            ends.set(Some((found, rt.now())));
+        }));
+        let (keeps, rt) = (frees.clone(), cluster.members[1].rt.clone());
+        drop(rt.clone().spawn(async move {
+            let (mut thread, first) = (keeps.thread(), named(&keeps, 1));
+            let claim = thread.claim_mut(first, 0..1, Nanos::MAX).await.expect("nobody frees it");
+            rt.sleep_until(ms(2) + after).await;
+            drop(claim);
+        }));
+        let freed = Rc::new(Cell::new(None));
+        let (done, rt) = (Rc::clone(&freed), cluster.members[1].rt.clone());
+        drop(rt.clone().spawn(async move {
+            rt.sleep_until(ms(2)).await;
+            let (mut thread, second) = (frees.thread(), named(&frees, 2));
+            thread.store(second, 0, 7).await.expect("nobody frees it yet");
+            thread.free(second).await.expect("nobody else frees it");
+            done.set(Some(rt.now()));
+        }));
+        cluster.run(ms(10));
+        let (found, at) = ended.take().unwrap_or_else(|| panic!("{after:?}: the claim waits"));
+        assert_eq!(found, Ok([0, 7]), "{after:?}");
+        assert!(
+            freed.get().is_some_and(|freed| freed > at),
+            "{after:?}: freed at {freed:?}, ended at {at:?}"
+        );
+    }
 }
