@@ -22,6 +22,14 @@ pub enum DsmError {
         /// An element, in bytes.
         element: usize,
     },
+    /// The node that is to manage the minipages is not there.
+    #[error("rank {rank} cannot manage minipages: place them at a rank from 1 to {nodes}, or round robin")]
+    Placement {
+        /// The rank that was asked for.
+        rank: Rank,
+        /// How many nodes there are.
+        nodes: u32,
+    },
     /// The minipage is longer than what the mesh's messages carry.
     #[error("messages carry minipages of at most {most} bytes, not {grain}")]
     Message {

@@ -236,7 +236,8 @@ impl<V: Verbs, R: Reading> Dsm<V, R> {
     ///
     /// # Errors
     ///
-    /// It has no element or too many bytes; the grain cannot be; the mesh's messages are too short for a minipage.
+    /// It has no element or too many bytes; the grain cannot be; it is placed at a node that is not there; the mesh's messages are too
+    /// short for a minipage.
     pub fn alloc<T: Plain>(
         &self,
         len: usize,
@@ -389,7 +390,14 @@ impl<V: Verbs, R: Reading> Service<V, R> {
         self.reading.decides(decision)
     }
 
+    /// Memory that this cluster can have: a name may have been made for another one.
     fn fitting<T: Plain>(&self, shared: Shared<[T]>) -> Result<Shared<[T]>, DsmError> {
+        let nodes = self.mesh.size();
+        if let Placement::Node(rank) = shared.cut.placement
+            && rank.get() > nodes
+        {
+            return Err(DsmError::Placement { rank, nodes });
+        }
         let stamp = if self.following.is_some() { STAMP } else { 0 };
         let most = self.mesh.max_message().saturating_sub((LONGEST + stamp) as u32);
         let grain = shared.cut.grain;
