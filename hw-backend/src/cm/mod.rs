@@ -12,13 +12,15 @@
 
 mod events;
 mod header;
+mod limit;
 
 use crate::device::{ContextInner, HwContext};
-use crate::ffi::{Alarm, CmChannel, CmIdentity, ConnectionOffer};
+use crate::ffi::{CmChannel, CmIdentity, ConnectionOffer};
 use crate::queue_pair::HwQp;
 use crate::reactor::Hint;
 use crate::{Hw, convert};
 use header::Header;
+use limit::Limit;
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, VecDeque};
 use std::fmt;
@@ -52,9 +54,9 @@ pub(crate) struct Manager {
     listeners: RefCell<BTreeMap<u64, Listener>>,
     connections: RefCell<BTreeMap<u64, Connection>>,
     events: RefCell<VecDeque<CmEvent>>,
-    /// Rings when the first unanswered attempt is given up.
-    alarm: Alarm,
-    /// Of the channel and the alarm.
+    /// Wakes the node when the first unanswered attempt is to be given up.
+    limit: Limit,
+    /// Of the channel and the limit.
     hint: Hint,
     context: Rc<ContextInner>,
     /// Last, for identities hold it.
@@ -121,7 +123,7 @@ struct Wanted {
 impl Drop for Manager {
     fn drop(&mut self) {
         self.context.reactor.forget(self.channel.fd());
-        self.context.reactor.forget(self.alarm.fd());
+        self.limit.forget(&self.context.reactor);
         // Identities first, or their channel would be destroyed under them.
         self.connections.borrow_mut().clear();
         self.listeners.borrow_mut().clear();
@@ -132,14 +134,13 @@ impl HwCm {
     pub(crate) fn create(context: &HwContext) -> Result<HwCm> {
         let channel = Rc::new(CmChannel::create()?);
         let hint = context.0.reactor.watch(channel.fd())?;
-        let alarm = Alarm::new()?;
-        context.0.reactor.watch_beside(alarm.fd(), &hint)?;
+        let limit = Limit::watched(&context.0.reactor, &hint)?;
         let manager = Rc::new(Manager {
             next: Cell::new(1),
             listeners: RefCell::default(),
             connections: RefCell::default(),
             events: RefCell::default(),
-            alarm,
+            limit,
             hint,
             context: Rc::clone(&context.0),
             channel,
@@ -183,32 +184,20 @@ impl Manager {
         self.raise(CmEvent::Unreachable { id: CmId(key) });
     }
 
-    /// Sets the alarm for the attempt that is to be given up first.
-    fn set_alarm(&self, connections: &BTreeMap<u64, Connection>) {
-        let first = connections.values().filter_map(|connection| connection.until).min();
-        self.alarm.set(first.map_or(0, |at| (at - crate::host::now()).0.max(1)));
-    }
-
     /// Gives up the attempts whose time is over; whether there were any.
     fn give_up_overdue(&self) -> bool {
-        let now = crate::host::now();
         let mut connections = self.connections.borrow_mut();
-        let overdue = |(key, c): (&u64, &Connection)| c.until.filter(|at| *at <= now).map(|_| *key);
-        let keys: Vec<u64> = connections.iter().filter_map(overdue).collect();
-        if keys.is_empty() {
-            return false;
-        }
+        let keys = self.limit.overdue(connections.iter().filter_map(|(key, c)| Some((*key, c.until?))));
         let over: Vec<_> = keys.iter().filter_map(|key| Some((*key, connections.remove(key)?))).collect();
-        self.set_alarm(&connections);
         drop(connections);
-        for (key, connection) in over {
+        for (key, connection) in &over {
             // The passive side's queue pair is ready already, for a connection that never came to be.
             if let (Stage::Accepted, Some(qp)) = (connection.stage, &connection.qp) {
                 let _ = qp.modify(&Modify::Err);
             }
-            self.give_up(key, &connection.peer, "it does not answer");
+            self.give_up(*key, &connection.peer, "it does not answer");
         }
-        true
+        !over.is_empty()
     }
 
     fn begin_resolve(&self, key: u64, node: &str, service: Service) -> std::result::Result<Connection, String> {
@@ -334,9 +323,8 @@ impl ConnectionManager<Hw> for HwCm {
         let private = header::encode(Header { mtu: terms.mtu }, params.private);
         connection.identity.connect(&offer(&terms, qp, &private))?;
         connection.stage = Stage::Asked;
-        connection.until = Some(crate::host::now() + ANSWER);
+        connection.until = Some(this.limit.after(ANSWER));
         (connection.qp, connection.terms) = (Some(qp.clone()), Some(terms));
-        this.set_alarm(&connections);
         Ok(())
     }
 
@@ -360,9 +348,8 @@ impl ConnectionManager<Hw> for HwCm {
             return made;
         }
         connection.stage = Stage::Accepted;
-        connection.until = Some(crate::host::now() + ANSWER);
+        connection.until = Some(this.limit.after(ANSWER));
         (connection.qp, connection.terms) = (Some(qp.clone()), Some(terms));
-        this.set_alarm(&connections);
         Ok(())
     }
 

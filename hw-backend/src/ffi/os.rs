@@ -133,7 +133,7 @@ impl Alarm {
         self.0
     }
 
-    /// Sets it off after a span, which clears what it has rung before; 0 never.
+    /// Sets it off after a span; 0 never. Once it has rung it is ready until it is set again: nobody reads it.
     pub(crate) fn set(&self, nanos: u64) {
         let zero = libc::timespec { tv_sec: 0, tv_nsec: 0 };
         let value = libc::timespec {
