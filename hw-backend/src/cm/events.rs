@@ -113,13 +113,21 @@ impl Manager {
     }
 
     fn on_established(&self, key: u64) {
-        let Some(connection) = self.take(key, &[Stage::Accepted]) else { return };
+        let Some(connection) = self.take(key, &[Stage::Accepted, Stage::Leaving]) else { return };
+        if connection.stage == Stage::Leaving {
+            // It was ended before the peer had confirmed it: only now can the peer be told.
+            let _ = connection.identity.disconnect();
+            return self.put_back(key, Connection { until: None, ..connection });
+        }
         self.put_back(key, Connection { stage: Stage::Established, until: None, ..connection });
         self.raise(CmEvent::Established { id: CmId(key), private: Vec::new() });
     }
 
     fn on_rejected(&self, key: u64, message: &CmMessage) {
-        let Some(_over) = self.take(key, &[Stage::Asked, Stage::Accepted]) else { return };
+        let Some(over) = self.take(key, &[Stage::Asked, Stage::Accepted, Stage::Leaving]) else { return };
+        if over.stage != Stage::Asked {
+            return self.fail(key, &over, "it gave its request up");
+        }
         let private = header::decode(&message.private).map_or(Vec::new(), |(_, private)| private);
         let reason = match message.status.abs() {
             reason::INVALID_SERVICE_ID => RejectReason::NoListener,
@@ -133,7 +141,7 @@ impl Manager {
     fn on_failure(&self, key: u64, why: &str) {
         let pending = [Stage::Resolving, Stage::Resolved, Stage::Asked, Stage::Requested, Stage::Accepted];
         if let Some(over) = self.take(key, &pending) {
-            return self.give_up(key, &over.peer, why);
+            return self.fail(key, &over, why);
         }
         self.on_disconnected(key);
     }

@@ -184,19 +184,27 @@ impl Manager {
         self.raise(CmEvent::Unreachable { id: CmId(key) });
     }
 
+    /// An attempt has failed that was made or answered.
+    fn fail(&self, key: u64, over: &Connection, why: &str) {
+        match (over.stage, &over.qp) {
+            // Whoever ended it hears no more of it.
+            (Stage::Leaving, _) => return,
+            // The passive side's queue pair is ready already, for a connection that never came to be.
+            (Stage::Accepted, Some(qp)) => {
+                let _ = qp.modify(&Modify::Err);
+            }
+            _ => {}
+        }
+        self.give_up(key, &over.peer, why);
+    }
+
     /// Gives up the attempts whose time is over; whether there were any.
     fn give_up_overdue(&self) -> bool {
         let mut connections = self.connections.borrow_mut();
         let keys = self.limit.overdue(connections.iter().filter_map(|(key, c)| Some((*key, c.until?))));
         let over: Vec<_> = keys.iter().filter_map(|key| Some((*key, connections.remove(key)?))).collect();
         drop(connections);
-        for (key, connection) in &over {
-            // The passive side's queue pair is ready already, for a connection that never came to be.
-            if let (Stage::Accepted, Some(qp)) = (connection.stage, &connection.qp) {
-                let _ = qp.modify(&Modify::Err);
-            }
-            self.give_up(*key, &connection.peer, "it does not answer");
-        }
+        over.iter().for_each(|(key, connection)| self.fail(*key, connection, "it does not answer"));
         !over.is_empty()
     }
 

@@ -380,6 +380,7 @@ macro_rules! conformance_cases {
                 a_lost_disconnection_is_repeated
                 an_acceptance_that_comes_too_late_ends_unreachable
                 an_attempt_that_was_given_up_leaves_no_connection
+                an_acceptance_of_an_attempt_that_is_given_up_ends_unreachable
             }
             reliability {
                 any_program_runs_as_written_on_a_quiet_fabric

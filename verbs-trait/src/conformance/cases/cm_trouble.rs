@@ -11,6 +11,7 @@ cases! { "cm_trouble":
     a_lost_disconnection_is_repeated, "12.9.8", with HarnessCaps::STRIKE;
     an_acceptance_that_comes_too_late_ends_unreachable, "contract, accept", with HarnessCaps::CUT;
     an_attempt_that_was_given_up_leaves_no_connection, "contract, disconnect";
+    an_acceptance_of_an_attempt_that_is_given_up_ends_unreachable, "contract, accept", with HarnessCaps::STRIKE;
 }
 
 fn an_unknown_node_is_unreachable<H: Harness>(bed: &mut TestBed<'_, H>) -> Outcome {
@@ -117,15 +118,26 @@ fn an_attempt_that_was_given_up_leaves_no_connection<H: Harness>(bed: &mut TestB
     let b = ready(bed, 1, &setup)?;
     // Refused at once if the passive side has been told already; otherwise it finds nobody there.
     if passive.accept(to, &b.qp, &params(&setup, &[])).is_ok() {
-        let seen = bed.cm_event(passive)?;
-        check!(
-            matches!(
-                seen,
-                CmEvent::Unreachable { .. } | CmEvent::Rejected { .. } | CmEvent::Disconnected { .. }
-            ),
-            "an acceptance of an attempt that was given up ended in {seen:?}"
-        );
+        check_eq!(bed.cm_event(passive)?, CmEvent::Unreachable { id: to }, "the end of the acceptance");
     }
     check_eq!(active.event(), None, "an event of an attempt that was forgotten");
     Ok(())
+}
+
+fn an_acceptance_of_an_attempt_that_is_given_up_ends_unreachable<H: Harness>(
+    bed: &mut TestBed<'_, H>,
+) -> Outcome {
+    let managers: Managers<H> = managers(bed)?;
+    let (active, passive) = &managers;
+    let setup = Setup::new(bed);
+    let (a, b) = (ready(bed, 0, &setup)?, ready(bed, 1, &setup)?);
+    let id = resolved(bed, active, 1)?;
+    active.connect(id, &a.qp, &params(&setup, &[]))?;
+    let to = requested(bed, passive, &[])?;
+    // The active side gives up while the answer is under way.
+    bed.strike((1, 0), PacketClass::Cm, 1, Act::Drop)?;
+    passive.accept(to, &b.qp, &params(&setup, &[]))?;
+    active.disconnect(id)?;
+    check_eq!(bed.cm_event(passive)?, CmEvent::Unreachable { id: to }, "the end of the acceptance");
+    no_more_events(bed, &managers)
 }
