@@ -148,10 +148,10 @@ pub trait MemoryRegion: Clone + 'static {
     fn load(&self, at: usize) -> Result<u64>;
     /// Stores an aligned 64-bit word, native byte order, in one access.
     fn store(&self, at: usize, value: u64) -> Result<()>;
-    /// Ends the registration: on success no peer, and no request of this node, can reach the memory any more, whatever
+    /// Ends the registration: on success no peer, and no request of this node, can reach the memory by it any more, whatever
     /// keys they still have (IBA 10.6.5). The bytes stay the owner's for as long as a handle lives: the accessors of this trait go
-    /// on working, requests that name the region are refused when they are posted, and its keys are not given out again meanwhile.
-    /// A second time, by whatever handle, does nothing.
+    /// on working, and requests that name the region are refused when they are posted. The next region has other keys; a later one may be
+    /// given the same, also while handles live: an adapter does not know of them. A second time, by whatever handle, it does nothing.
     ///
     /// To drop the last handle is no revocation: other handles and posted requests keep a region registered, and nobody
     /// is told when the last of them is gone. Fence the queue pairs through which peers reach the region first

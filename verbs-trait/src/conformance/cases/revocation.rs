@@ -35,7 +35,7 @@ fn a_deregistered_region_is_out_of_reach<H: Harness>(bed: &mut TestBed<'_, H>) -
     other.deregister()?;
     refused(bed, &pair, SendOp::Write { to: at, imm: None })?;
     refused(bed, &pair, SendOp::Read { from: at })?;
-    // The key is dead for as long as the handles live, and the next region has another one.
+    // The next region has another key.
     let next = pair.b.pd.alloc_mr(4096, ALL_RIGHTS)?;
     check!(next.rkey() != at.rkey, "key {:#x} was given out again at once", at.rkey);
     refused(bed, &pair, SendOp::Write { to: at, imm: None })
