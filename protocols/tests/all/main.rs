@@ -15,6 +15,7 @@ mod locks;
 mod members;
 mod pario_dropped;
 mod pario_remote;
+mod pario_restart;
 mod sdp;
 mod sdp_crash;
 mod sdp_dropped;

@@ -10,7 +10,7 @@
 //! that an earlier life left behind a log's end are never taken for a batch, since no log is written in two lives; but for one that has
 //! nothing or only zeros behind its end, where a full disk has no room for a new one.
 //!
-//! Behind its last batch a log has zeros, written with it: **room** for further batches on a disk that has become full. As much of it
+//! Behind its last batch a log has zeros, written before it: **room** for it and for further batches on a disk that has become full. As much of it
 //! as it takes to remove all that there is, and at least half of a piece, is kept for batches that make nothing, so that such a disk can
 //! be emptied.
 
@@ -18,6 +18,7 @@ use super::super::Handle;
 use super::super::messages::{Reader, Writer};
 use super::answered;
 use super::names::{Change, Names};
+use std::ops::Range;
 use weft_verbs::ObjectName;
 
 /// Bytes of a batch before what is in it.
@@ -63,6 +64,8 @@ pub(super) const fn log_of(object: ObjectName) -> Option<u64> {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(in super::super) struct Commit {
     pub log: u64,
+    /// Room for batches to come, which is written before this one: where it finds no place, nothing of this one is there.
+    pub zeros: Range<u64>,
     pub at: u64,
     pub bytes: Vec<u8>,
     /// The log that this one takes the place of.
@@ -102,34 +105,34 @@ impl Log {
         if let (Some(log), Some(at)) = (self.newest, self.end.filter(|end| *end < self.long)) {
             let mut writer = Writer(vec![0; HEAD]);
             changes.iter().for_each(|change| encode(change, &mut writer));
-            let makes = changes.iter().any(Change::makes).then_some(names);
-            let bytes = self.with_room(at, sealed(log, writer), makes);
-            return Commit { log, at, bytes, replaces: None };
+            let (bytes, makes) = (sealed(log, writer), changes.iter().any(Change::makes).then_some(names));
+            let zeros = self.take(at, bytes.len() as u64, makes);
+            return Commit { log, zeros, at, bytes, replaces: None };
         }
         let log = self.newest.map_or(0, |log| log + 1);
         let mut writer = Writer(vec![0; HEAD]);
         writer.0.push(kind::CHECKPOINT);
         names.encode(&mut writer);
         let replaces = self.newest.replace(log);
-        self.room = 0;
-        let bytes = self.with_room(0, sealed(log, writer), Some(names));
-        let begun = self.end.unwrap_or_default();
+        let bytes = sealed(log, writer);
+        let begun = bytes.len() as u64;
+        self.room = begun;
+        let zeros = self.take(0, begun, Some(names));
         self.long = begun + LONG.max(begun);
-        Commit { log, at: 0, bytes, replaces }
+        Commit { log, zeros, at: 0, bytes, replaces }
     }
 
-    /// A batch at the log's end, with zeros behind it where there are too few. One that makes something leaves as many as it takes to
-    /// remove all that there is then.
-    fn with_room(&mut self, at: u64, mut bytes: Vec<u8>, makes: Option<&Names>) -> Vec<u8> {
-        let end = at + bytes.len() as u64;
+    /// Takes a place at the log's end for a batch; the zeros that are to be written before it, where there are too few. One that makes
+    /// something leaves as many behind it as it takes to remove all that there is then.
+    fn take(&mut self, at: u64, len: u64, makes: Option<&Names>) -> Range<u64> {
+        let (end, room) = (at + len, self.room);
         let kept = |names: &Names| room_to_remove(names).max(self.spare / 2);
         let wanted = end + makes.map_or(0, kept);
-        if self.spare > 0 && wanted > self.room {
+        if self.spare > 0 && wanted > room {
             self.room = wanted.next_multiple_of(self.spare);
-            bytes.resize((self.room - at) as usize, 0);
         }
         self.end = Some(end);
-        bytes
+        room..self.room
     }
 
     /// A commit found no room, and no batch of it is there. The next one takes its place; where it was to begin a new log, the older
@@ -444,21 +447,22 @@ mod tests {
     fn what_makes_nothing_finds_room_where_nothing_more_can_be_made() {
         let mut names = Names::default();
         let mut log = Log::behind(None, None, 256);
-        let first = log.commit(&names, &[]);
-        assert_eq!(first.bytes.len(), 256);
-        let (mut bytes, mut made) = (first.bytes, 0);
+        let end = |commit: &Commit| (commit.at as usize + commit.bytes.len()).max(commit.zeros.end as usize);
         let put = |bytes: &mut Vec<u8>, commit: &Commit| {
-            let (at, end) = (commit.at as usize, commit.at as usize + commit.bytes.len());
-            bytes.resize(bytes.len().max(end), 0);
-            bytes[at..end].copy_from_slice(&commit.bytes);
+            bytes.resize(bytes.len().max(end(commit)), 0);
+            bytes[commit.at as usize..][..commit.bytes.len()].copy_from_slice(&commit.bytes);
         };
+        let first = log.commit(&names, &[]);
+        assert_eq!(end(&first), 256);
+        let (mut bytes, mut made) = (Vec::new(), 0);
+        put(&mut bytes, &first);
         // A disk that has room for no more than these bytes.
         loop {
             let text = format!("{made}");
             let (_, change) =
                 names.create(0, Rank::from_index(1), name(&text), Distribution::single(0)).unwrap();
             let commit = log.commit(&names, std::slice::from_ref(&change));
-            if commit.at as usize + commit.bytes.len() > 256 {
+            if end(&commit) > 256 {
                 names.undo(&change, None);
                 assert!(!log.refused(&commit));
                 break;
@@ -470,7 +474,7 @@ mod tests {
         for file in 0..made {
             let (_, change) = names.unlink(&name(&format!("{file}"))).unwrap();
             let commit = log.commit(&names, &[change]);
-            assert!(commit.at as usize + commit.bytes.len() <= 256, "the {file}th of {made}");
+            assert!(end(&commit) <= 256, "the {file}th of {made}");
             put(&mut bytes, &commit);
         }
         let found = read(0, &bytes).unwrap();

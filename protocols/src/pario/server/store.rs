@@ -264,20 +264,23 @@ impl<V: Verbs> Store<V> {
         }
     }
 
-    /// Writes a batch of the log and makes it durable; a log whose place it takes is removed then.
+    /// Writes a batch of the log and makes it durable; a log whose place it takes is removed then. Nothing is there of one that found no
+    /// room.
     pub(super) async fn commit(&self, commit: Commit) -> Result<(), Refusal> {
         let Kind::Disk(disk) = &self.kind else { return Ok(()) };
-        let Commit { log, at, bytes, replaces } = commit;
+        let Commit { log, zeros, at, bytes, replaces } = commit;
         let object = log::object(log);
-        let write = DiskCall::Write { object, at, from: DiskBuffer::Owned(bytes) };
-        let written = end(disk.begin(write)).await.outcome.map_err(|why| Refusal::from(&why));
-        if let Err(why) = written {
-            if why == Refusal::Full && at == 0 {
-                // What there is of it takes room.
-                end(disk.begin(DiskCall::Remove(object))).await;
-            }
-            return Err(why);
+        let room = put::<V>(disk, object, zeros.start, vec![0; (zeros.end - zeros.start) as usize]).await;
+        let written = match room {
+            Ok(()) => put::<V>(disk, object, at, bytes).await,
+            // The batch was not written, and zeros behind the log's end say nothing.
+            Err(Refusal::Full) if at > 0 => return Err(Refusal::Full),
+            failed => failed,
+        };
+        if written == Err(Refusal::Full) {
+            take_back::<V>(disk, object, at).await?;
         }
+        written?;
         // Whatever it says, nobody knows what is durable.
         end(disk.begin(DiskCall::Sync(object))).await.outcome.map_err(|_| Refusal::Io)?;
         if let Some(older) = replaces {
@@ -381,6 +384,29 @@ impl<V: Verbs> Store<V> {
             };
             (*run, buffer)
         })
+    }
+}
+
+/// Writes bytes to a log, if there are any.
+async fn put<V: Verbs>(disk: &V::Disk, object: ObjectName, at: u64, bytes: Vec<u8>) -> Result<(), Refusal> {
+    if bytes.is_empty() {
+        return Ok(());
+    }
+    let write = DiskCall::Write { object, at, from: DiskBuffer::Owned(bytes) };
+    end(disk.begin(write)).await.outcome.map(drop).map_err(|why| Refusal::from(&why))
+}
+
+/// A batch found no room, and parts of it may be there, or all: the log ends before it again, and one that was to begin with it is none.
+/// Where that fails nobody knows what a restart would find.
+async fn take_back<V: Verbs>(disk: &V::Disk, object: ObjectName, at: u64) -> Result<(), Refusal> {
+    let call = match at {
+        0 => DiskCall::Remove(object),
+        size => DiskCall::Resize { object, size },
+    };
+    match end(disk.begin(call)).await.outcome {
+        Ok(_) => Ok(()),
+        Err(DiskError::NoObject(_)) if at == 0 => Ok(()),
+        Err(_) => Err(Refusal::Io),
     }
 }
 
