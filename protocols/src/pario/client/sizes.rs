@@ -63,7 +63,7 @@ impl<V: Verbs> Pario<V> {
     }
 
     /// Writes a buffer behind a file's end, and says where that is. The file's home gives out the place: no two appends have a byte in
-    /// common, whatever crashes. Bytes that are written otherwise than by appends at the same time may be among them.
+    /// common, whatever crashes. One of no bytes says where the file ends. Bytes that are written otherwise than by appends at the same time may be among them.
     ///
     /// # Errors
     ///
@@ -74,6 +74,9 @@ impl<V: Verbs> Pario<V> {
     }
 
     async fn append_from(&self, file: &File<V>, from: &Buffer<V>) -> Result<u64, FsError> {
+        if from.is_empty() {
+            return self.size(file).await;
+        }
         let (handle, len) = (file.handle(), from.len() as u64);
         let at = self.place(file, len).await?;
         let written = match contiguous(at, from.len()) {

@@ -323,7 +323,7 @@ fn decode(from: &mut Reader<'_>) -> Option<Change> {
         }
         kind::END => {
             let (handle, end) = (from.handle()?, from.u64()?);
-            Change::End { handle, end, before: end }
+            Change::End { handle, end, before: end, place: None }
         }
         kind::ANSWERED => {
             let (client, asked, kept) = answered::decode(from)?;

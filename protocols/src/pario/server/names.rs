@@ -43,8 +43,9 @@ pub(super) enum Change {
     Ended { handle: Handle },
     /// A file has other attributes. What it had before is not in the log.
     Attributes { handle: Handle, attributes: Attributes, before: Attributes },
-    /// The last place that was given out behind a file's end ends here, and where the one before ended.
-    End { handle: Handle, end: u64, before: u64 },
+    /// The last place that was given out behind a file's end ends here. Not in the log: where the one before ended, and which place it
+    /// is, by client and first byte, unless the file was cut.
+    End { handle: Handle, end: u64, before: u64, place: Option<(Rank, u64)> },
     /// A call was answered.
     Answered { client: Rank, asked: Asked, kept: Kept },
 }
@@ -167,8 +168,11 @@ impl Names {
                 self.inodes.entry(*handle).and_modify(|inode| inode.attributes = *before);
                 return;
             }
-            Change::End { handle, before, .. } => {
-                self.inodes.entry(*handle).and_modify(|inode| inode.end = *before);
+            Change::End { handle, before, place, .. } => {
+                if let Some(inode) = self.inodes.get_mut(handle) {
+                    inode.end = *before;
+                    place.map(|place| inode.places.remove(&place));
+                }
                 return;
             }
             Change::Answered { client, asked, .. } => return self.answered.forget(*client, *asked),
@@ -255,7 +259,7 @@ impl Names {
         self.opened(from, handle).map(|inode| inode.cuts)
     }
 
-    /// Gives out a place of so many bytes behind a file's end, which lies at `least` or later; its first byte.
+    /// Gives out a place of so many bytes, one at least, behind a file's end, which lies at `least` or later; its first byte.
     pub(super) fn place(
         &mut self,
         from: Rank,
@@ -264,9 +268,11 @@ impl Names {
     ) -> Result<(u64, Change), Refusal> {
         let inode = self.opened(from, handle)?;
         let (before, at) = (inode.end, inode.end.max(least));
-        let end = at.checked_add(len).filter(|end| *end <= 1 << 63).ok_or(Refusal::Position)?;
-        inode.places.insert((from, at), end);
-        Ok((at, self.make(Change::End { handle, end, before })))
+        // Two places of a client would begin at the same byte if one of them had none.
+        let end = at.checked_add(len).filter(|end| *end > at && *end <= 1 << 63).ok_or(Refusal::Position)?;
+        let place = (from, at);
+        inode.places.insert(place, end);
+        Ok((at, self.make(Change::End { handle, end, before, place: Some(place) })))
     }
 
     /// A client writes to a place no more.
@@ -282,7 +288,7 @@ impl Names {
         let inode = self.opened(from, handle)?;
         (inode.cutting, inode.cuts) = (true, inode.cuts + 1);
         let (layout, before, end) = (inode.layout, inode.end, inode.written_below(all_known));
-        Ok((layout, self.make(Change::End { handle, end, before })))
+        Ok((layout, self.make(Change::End { handle, end, before, place: None })))
     }
 
     /// It is cut, or its cutting has come to nothing.

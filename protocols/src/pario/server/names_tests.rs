@@ -136,3 +136,33 @@ fn directories_are_made_moved_and_removed_and_each_of_it_can_be_taken_back() {
     names.undo(&change, None);
     assert_eq!(listed(&names), ["a"]);
 }
+
+#[test]
+fn a_place_that_found_no_room_is_given_out_again_and_one_that_found_some_is_not() {
+    let mut names = Names::default();
+    let (handle, _) = names.create(0, rank(0), name("a"), LAYOUT).unwrap();
+    names.open(rank(1), &name("a")).unwrap();
+    let (_, change) = names.place(rank(0), handle, (10, 0)).unwrap();
+    names.undo(&change, None);
+    // It has nothing there, and closes the file.
+    names.close(rank(0), handle, false).unwrap();
+    names.cut(rank(1), handle).unwrap();
+    names.is_cut(handle);
+    assert_eq!(names.place(rank(1), handle, (10, 0)).map(|(at, _)| at), Ok(0));
+    // A cut that found no room takes nobody's place.
+    let (_, change) = names.cut(rank(1), handle).unwrap();
+    names.undo(&change, None);
+    names.is_cut(handle);
+    names.cut(rank(1), handle).unwrap();
+    names.is_cut(handle);
+    assert_eq!(names.place(rank(1), handle, (10, 0)).map(|(at, _)| at), Ok(10));
+}
+
+/// It would begin where the next one does, and who gives the one back would give back the other.
+#[test]
+fn a_place_has_a_byte_at_least() {
+    let mut names = Names::default();
+    let (handle, _) = names.create(0, rank(0), name("a"), LAYOUT).unwrap();
+    assert_eq!(names.place(rank(0), handle, (0, 5)), Err(Refusal::Position));
+    assert_eq!(names.place(rank(0), handle, (1, 5)).map(|(at, _)| at), Ok(5));
+}

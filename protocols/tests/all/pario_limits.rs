@@ -1,0 +1,49 @@
+//! Files where there is little of something: appends of no bytes.
+
+use crate::common::{Cluster, ms};
+use std::cell::Cell;
+use std::rc::Rc;
+use weft_protocols::pario::{FsConfig, Pario, Storage};
+use weft_protocols::rt::Rt;
+use weft_sim::Sim;
+use weft_verbs::Wait;
+
+/// Runs so many programs at a node without a server, and sees that all end.
+fn at_a_client(
+    config: FsConfig,
+    programs: u32,
+    does: impl AsyncFn(&Rt<Sim>, &Pario<Sim>, u32) + Clone + 'static,
+) {
+    let config = FsConfig { storage: Storage::Memory { most: 1 << 20 }, ..config };
+    let cluster = Cluster::with_messages(2, 1, Wait::Poll, config.max_message());
+    let start = |node: usize| {
+        let member = &cluster.members[node];
+        Pario::start(&member.rt, &member.mesh, config).expect("it can be")
+    };
+    let [_server, client] = [0, 1].map(start);
+    let ended = Rc::new(Cell::new(0));
+    for program in 0..programs {
+        let (rt, files) = (cluster.members[1].rt.clone(), client.clone());
+        let (does, tell) = (does.clone(), Rc::clone(&ended));
+        drop(cluster.members[1].rt.spawn(async move {
+            does(&rt, &files, program).await;
+            tell.set(tell.get() + 1);
+        }));
+    }
+    cluster.run(ms(100));
+    assert_eq!(ended.get(), programs, "a call has not ended");
+}
+
+#[test]
+fn an_append_of_no_bytes_says_where_the_file_ends_and_takes_no_place() {
+    at_a_client(FsConfig::new(1), 1, async |_, files, _| {
+        let file = files.create("f", None).await.expect("nothing is there");
+        let buffer = |len| files.buffer(len).expect("there is room");
+        assert_eq!(files.append(&file, buffer(10)).await.0, Ok(0));
+        let before = files.stats().asked;
+        assert_eq!(files.append(&file, buffer(0)).await.0, Ok(10));
+        assert_eq!(files.stats().asked, before + 1, "but for the size, it asks for something");
+        assert_eq!(files.append(&file, buffer(10)).await.0, Ok(10));
+        files.close(file).await.expect("it is open");
+    });
+}
