@@ -150,10 +150,12 @@ pub(super) enum Refusal {
     NotEmpty,
     Inside,
     LongPath,
+    /// Another server restarted before it answered.
+    Unknown,
 }
 
 impl Refusal {
-    const ALL: [Refusal; 15] = [
+    const ALL: [Refusal; 16] = [
         Refusal::Exists,
         Refusal::NotFound,
         Refusal::Stale,
@@ -169,6 +171,7 @@ impl Refusal {
         Refusal::NotEmpty,
         Refusal::Inside,
         Refusal::LongPath,
+        Refusal::Unknown,
     ];
 
     pub(super) fn from_code(code: u8) -> Option<Refusal> {
@@ -195,6 +198,7 @@ impl From<Refusal> for FsError {
             Refusal::NotEmpty => FsError::NotEmpty,
             Refusal::Inside => FsError::Inside,
             Refusal::LongPath => FsError::LongPath,
+            Refusal::Unknown => FsError::Unknown,
         }
     }
 }

@@ -7,7 +7,7 @@ use super::moves::{self, Offer};
 use super::server::{self, Server};
 use super::slots::Slots;
 use super::watch;
-use super::wire::{Arrived, CHANNEL, Streams, UNASKED, Wire};
+use super::wire::{Arrived, CHANNEL, PAUSE, Streams, UNASKED, Wire};
 use super::{FsConfig, FsError, FsStats, Handle};
 use crate::rt::Rt;
 use crate::rt::sync::OneshotReceiver;
@@ -56,6 +56,13 @@ impl<V: Verbs> Shared<V> {
     ) -> Result<OneshotReceiver<Answered>, FsError> {
         let now = || self.rt.now();
         self.calls.ask((now, &self.wire), server, request, held, &self.stats).await
+    }
+
+    /// Waits a while before a server is asked again that did not answer: by streams, another one is opened to it.
+    pub(super) async fn pause(&self) {
+        if let Wire::Streams(_) = self.wire {
+            self.rt.sleep(PAUSE).await;
+        }
     }
 
     /// Waits until a call has ended.

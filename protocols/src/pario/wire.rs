@@ -17,7 +17,7 @@ use std::future::poll_fn;
 use std::io;
 use std::rc::Rc;
 use std::task::{Context as TaskContext, Poll};
-use weft_verbs::{Context, OutOfBand, RemoteSlice, Service, Stream, StreamListener, Verbs};
+use weft_verbs::{Context, Nanos, OutOfBand, RemoteSlice, Service, Stream, StreamListener, Verbs};
 
 /// The channel of requests and answers on the mesh.
 pub(super) const CHANNEL: Channel = Channel(5);
@@ -27,6 +27,9 @@ pub(super) const UNASKED: u64 = u64::MAX;
 
 /// The service of requests by byte streams: that of PVFS2's servers.
 const SERVICE: Service = Service(3334);
+
+/// How long a node waits after something about byte streams has failed, before it tries once more.
+pub(super) const PAUSE: Nanos = Nanos::from_millis(10);
 
 /// Frames that wait for room in one stream, at most; who sends more waits.
 const QUEUED: usize = 64;

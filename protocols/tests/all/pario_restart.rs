@@ -1,11 +1,11 @@
 //! Files whose server begins anew: what was refused has not happened, and what was answered is there.
 
-use crate::common::{Cluster, Member, ms};
-use std::cell::Cell;
+use crate::common::{Cluster, Member, ms, us};
+use std::cell::{Cell, RefCell};
 use std::rc::Rc;
-use weft_protocols::pario::{FsConfig, FsError, Pario};
+use weft_protocols::pario::{Distribution, FsConfig, FsError, Pario, Wire};
 use weft_protocols::rt::Rt;
-use weft_sim::fault::Fault;
+use weft_sim::fault::{Fault, Link, Way};
 use weft_sim::{NodeId, Sim};
 use weft_verbs::{Nanos, Wait};
 
@@ -83,4 +83,125 @@ fn a_rename_that_a_full_disk_refused_has_not_happened_after_a_restart() {
             files.unlink("new").await.expect("a full disk can be emptied");
         });
     }
+}
+
+/// Bytes of all objects of a node's disk that stay if its machine crashes now.
+fn durable(cluster: &Cluster, node: u32) -> usize {
+    cluster.fabric.disk_after_crash(NodeId(node), 0).iter().map(|(_, bytes)| bytes.len()).sum()
+}
+
+/// A machine that has crashed runs a server again.
+fn comes_back(cluster: &mut Cluster, services: &mut [Pario<Sim>], node: u32, config: FsConfig) {
+    cluster.plan(cluster.fabric.now(), Fault::Restart { node: NodeId(node) });
+    cluster.run(Nanos(1));
+    let member = cluster.start(node);
+    services[node as usize] = Pario::start(&member.rt, &member.mesh, config).expect("it can be");
+    cluster.members[node as usize] = member;
+}
+
+#[test]
+fn a_cut_that_a_server_has_carried_out_is_not_carried_out_again_when_that_begins_anew() {
+    const STRIP: usize = 4_096;
+    let config = FsConfig::new(2);
+    let mut cluster = Cluster::with_messages(4, 1, Wait::Poll, config.max_message());
+    let start = |member: &Member| Pario::start(&member.rt, &member.mesh, config).expect("it can be");
+    let mut services: Vec<_> = cluster.members.iter().map(start).collect();
+    let (cut, written) = (Rc::new(RefCell::new(None)), Rc::new(RefCell::new(None)));
+    let is_back = Rc::new(Cell::new(false));
+
+    let (rt, files, tell) = (cluster.members[2].rt.clone(), services[2].clone(), Rc::clone(&cut));
+    drop(cluster.members[2].rt.spawn(async move {
+        let layout = Distribution::stripe(STRIP as u32, 2, 0);
+        let file = files.create("f", layout).await.expect("nothing is there");
+        files.write(&file, 0, files.buffer(4 * STRIP).expect("there is room")).await.0.expect("it is open");
+        rt.sleep_until(ms(20)).await;
+        *tell.borrow_mut() = Some(files.truncate(&file, 1).await);
+        rt.sleep(Nanos::MAX).await;
+    }));
+    let (rt, files, tell, back) =
+        (cluster.members[3].rt.clone(), services[3].clone(), Rc::clone(&written), Rc::clone(&is_back));
+    drop(cluster.members[3].rt.spawn(async move {
+        rt.sleep_until(ms(15)).await;
+        let file = files.open("f").await.expect("it is there");
+        while !back.get() {
+            rt.sleep(us(10)).await;
+        }
+        let buffer = files.buffer(5).expect("there is room");
+        buffer.write(0, b"later").expect("it fits");
+        // In the second server's part.
+        files.write(&file, STRIP as u64, buffer).await.0.expect("its server is back");
+        *tell.borrow_mut() = Some(rt.now());
+        rt.sleep_until(ms(500)).await;
+        let (read, buffer) = files.read(&file, STRIP as u64, files.buffer(5).expect("there is room")).await;
+        let mut bytes = [0; 5];
+        buffer.read(0, &mut bytes).expect("it has them");
+        assert_eq!((read, bytes), (Ok(5), *b"later"), "what was answered is there");
+    }));
+
+    cluster.run(ms(19));
+    assert_eq!(durable(&cluster, 1), 2 * STRIP);
+    while durable(&cluster, 1) > 0 {
+        cluster.run(Nanos(100));
+    }
+    // The home does not hear of it for a while.
+    let (now, link) = (cluster.fabric.now(), Link::Pair(NodeId(0), NodeId(1)));
+    cluster.plan(now, Fault::Cut { link, way: Way::Both, lasts: Some(ms(50)) });
+    cluster.plan(now, Fault::Crash { node: NodeId(1) });
+    cluster.run(ms(1));
+    assert_eq!(*cut.borrow(), None, "it was answered before the crash");
+    comes_back(&mut cluster, &mut services, 1, config);
+    is_back.set(true);
+    cluster.run(ms(600));
+    let written = written.borrow().expect("a write ends");
+    assert!(written < now + ms(50), "before the home has heard that the server began anew: {written}");
+    assert_eq!(*cut.borrow(), Some(Err(FsError::Unknown)));
+}
+
+#[test]
+fn an_object_whose_removal_waits_for_a_stream_that_breaks_is_removed_when_its_server_is_back() {
+    const LONG: usize = 64 << 10;
+    let config = FsConfig { wire: Wire::Tcp, window: 256, ..FsConfig::new(2) };
+    let mut cluster = Cluster::with_messages(3, 1, Wait::Poll, config.max_message());
+    let start = |member: &Member| Pario::start(&member.rt, &member.mesh, config).expect("it can be");
+    let mut services: Vec<_> = cluster.members.iter().map(start).collect();
+    let (gone, removed) = (Rc::new(Cell::new(None)), Rc::new(RefCell::new(None)));
+
+    // Much waits for room in the stream from the home to the other server, which does not read it.
+    let (rt, files) = (cluster.members[0].rt.clone(), services[0].clone());
+    drop(cluster.members[0].rt.spawn(async move {
+        let file = files.create("busy", Some(Distribution::single(1))).await.expect("nothing is there");
+        let file = Rc::new(file);
+        rt.sleep_until(ms(20)).await;
+        for nth in 0..200 {
+            let (files, file) = (files.clone(), Rc::clone(&file));
+            drop(rt.spawn(async move {
+                let buffer = files.buffer(LONG).expect("there is room");
+                drop(files.write(&file, nth * LONG as u64, buffer).await);
+            }));
+        }
+    }));
+    let (rt, files) = (cluster.members[2].rt.clone(), services[2].clone());
+    let (tell, told) = (Rc::clone(&gone), Rc::clone(&removed));
+    drop(cluster.members[2].rt.spawn(async move {
+        let file = files.create("gone", Some(Distribution::single(1))).await.expect("nothing is there");
+        files.write(&file, 0, files.buffer(1).expect("there is room")).await.0.expect("it is open");
+        tell.set(Some(file.handle()));
+        files.close(file).await.expect("it is open");
+        rt.sleep_until(ms(30)).await;
+        *told.borrow_mut() = Some(files.unlink("gone").await);
+    }));
+
+    cluster.run(ms(20) + us(100));
+    cluster.plan(cluster.fabric.now(), Fault::Crash { node: NodeId(1) });
+    cluster.run(ms(20));
+    let is_there = |cluster: &Cluster| {
+        let handle = gone.get().expect("it was made");
+        let objects = cluster.fabric.disk_after_crash(NodeId(1), 0);
+        objects.iter().any(|(object, _)| object.0 == handle.0)
+    };
+    assert!(is_there(&cluster) && removed.borrow().is_none(), "its removal is under way");
+    comes_back(&mut cluster, &mut services, 1, config);
+    cluster.run(ms(2_000));
+    assert_eq!(*removed.borrow(), Some(Ok(())));
+    assert!(!is_there(&cluster), "nobody removes it any more");
 }

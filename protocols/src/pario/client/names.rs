@@ -3,15 +3,12 @@
 use super::super::calls::{self, Answered, Held};
 use super::super::messages::{Answer, Request};
 use super::super::service::Pario;
-use super::super::{DirEntry, Distribution, FsError, Metadata, Path, SetAttributes, Storage, Wire};
+use super::super::{DirEntry, Distribution, FsError, Metadata, Path, SetAttributes, Storage};
 use super::{File, HOME, Open, Opening};
 use crate::rt::sync::OneshotReceiver;
 use crate::transport::Rank;
 use std::rc::Rc;
-use weft_verbs::{Nanos, Verbs};
-
-/// How long a client waits before it opens another byte stream to a server of which one broke.
-const PAUSE: Nanos = Nanos::from_millis(10);
+use weft_verbs::Verbs;
 
 /// A close that the home was asked for, and whether it still has what was written.
 pub(super) struct Close {
@@ -235,7 +232,7 @@ impl<V: Verbs> Pario<V> {
     ) -> Answered {
         loop {
             match self.call(server, request.clone(), held()).await {
-                Err(FsError::Unknown) => self.pause().await,
+                Err(FsError::Unknown) => self.0.pause().await,
                 told => return told,
             }
         }
@@ -257,7 +254,7 @@ impl<V: Verbs> Pario<V> {
         loop {
             let held = Held { _slot: Some(Rc::clone(&slot)), ..held() };
             match self.call(HOME, request.clone(), held).await {
-                Err(FsError::Unknown) => self.pause().await,
+                Err(FsError::Unknown) => self.0.pause().await,
                 told => return told,
             }
         }
@@ -277,12 +274,6 @@ impl<V: Verbs> Pario<V> {
     pub(in super::super) async fn ask_home_in(&self, life: u32, request: Request) -> Answered {
         let told = self.0.ask(HOME, request, Held::NOTHING).await?;
         if self.home_life() == life { calls::answer(told).await } else { Err(FsError::Unknown) }
-    }
-
-    async fn pause(&self) {
-        if self.0.config.wire == Wire::Tcp {
-            self.0.rt.sleep(PAUSE).await;
-        }
     }
 
     async fn done(&self, request: Request) -> Result<(), FsError> {

@@ -50,7 +50,7 @@ impl<V: Verbs> Pario<V> {
     ///
     /// # Errors
     ///
-    /// No file is so long, or its home began anew meanwhile: then it is cut, or in part, or is not.
+    /// No file is so long, or one of its servers began anew meanwhile: then it is cut, or in part, or is not.
     pub async fn truncate(&self, file: &File<V>, size: u64) -> Result<(), FsError> {
         if size > 1 << 63 {
             return Err(FsError::Position { at: size, len: 0 });

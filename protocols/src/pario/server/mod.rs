@@ -17,11 +17,12 @@ pub use log::object as log_object;
 pub(super) use log::read_log_of;
 
 use super::access::Run;
-use super::calls::{self, Held};
+use super::calls::{self, Answered, Held};
 use super::error::Refusal;
 use super::messages::{Answer, Request};
 use super::moves::{Transfer, moved};
 use super::service::{Life, Pario, Shared};
+use super::wire::PAUSE;
 use super::{FsConfig, FsError, Handle, Movers, Storage, Wire};
 use crate::rt::{BufferGuard, Label, LabelGuard};
 use crate::transport::Rank;
@@ -276,19 +277,11 @@ async fn carry_out<V: Verbs>(shared: Rc<Shared<V>>, action: Action, client: Life
             Event::Moved { op, done: moved(&shared, client, &push).await }
         }
         Action::Spread { op, server: other, request } => {
-            // One that restarted before it answered may have done nothing.
-            let end = loop {
-                let told = shared.ask(Rank::from_index(other), request.clone(), Held::NOTHING).await;
-                match told {
-                    Ok(told) => match calls::answer(told).await {
-                        Err(FsError::Unknown) => {}
-                        Err(FsError::Full) => break Err(Refusal::Full),
-                        Err(_) => break Err(Refusal::Io),
-                        Ok(_) => break Ok(()),
-                    },
-                    // The mesh is closed.
-                    Err(_) => break Err(Refusal::Io),
-                }
+            let end = match spread(&shared, Rank::from_index(other), request).await {
+                Ok(_) => Ok(()),
+                Err(FsError::Full) => Err(Refusal::Full),
+                Err(FsError::Unknown) => Err(Refusal::Unknown),
+                Err(_) => Err(Refusal::Io),
             };
             Event::Spread { op, end }
         }
@@ -303,4 +296,40 @@ async fn carry_out<V: Verbs>(shared: Rc<Shared<V>>, action: Action, client: Life
         }
     };
     on(&shared, event);
+}
+
+/// Has another server remove its object, or cut it.
+async fn spread<V: Verbs>(shared: &Shared<V>, server: Rank, request: Request) -> Answered {
+    if let Request::Remove { .. } = request {
+        // One that restarted before it answered may have removed nothing, and one that has removes nothing more.
+        return answered(shared, server, request).await;
+    }
+    let told = sent(shared, server, request).await;
+    if told == Err(FsError::Unknown) {
+        // A second cut would cut off what others have written since. What the server is asked from now on comes behind the first one, if
+        // that is carried out at all, once it has answered something.
+        drop(answered(shared, server, Request::Epoch).await);
+    }
+    told
+}
+
+/// Asks another server until it answers: nothing more comes of it if that has been done.
+async fn answered<V: Verbs>(shared: &Shared<V>, server: Rank, request: Request) -> Answered {
+    loop {
+        match sent(shared, server, request.clone()).await {
+            Err(FsError::Unknown) => shared.pause().await,
+            told => return told,
+        }
+    }
+}
+
+/// Asks another server once. What cannot be sent has not been asked: a byte stream broke before, or was not opened.
+async fn sent<V: Verbs>(shared: &Shared<V>, server: Rank, request: Request) -> Answered {
+    loop {
+        match shared.ask(server, request.clone(), Held::NOTHING).await {
+            Ok(told) => return calls::answer(told).await,
+            Err(_) if shared.mesh.is_closed() => return Err(FsError::Closed),
+            Err(_) => shared.rt.sleep(PAUSE).await,
+        }
+    }
 }
