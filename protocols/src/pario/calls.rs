@@ -58,6 +58,8 @@ impl InUse {
 
 struct Open<V: Verbs> {
     server: Rank,
+    /// It has one of the places for calls of that server.
+    is_counted: bool,
     since: Nanos,
     /// To which life of the server it was sent, once it is.
     life: Option<u32>,
@@ -123,10 +125,12 @@ impl<V: Verbs> Calls<V> {
     }
 
     fn has_room(&self, server: Rank) -> bool {
-        self.open.borrow().values().filter(|open| open.server == server).count() < self.window as usize
+        let open = self.open.borrow();
+        open.values().filter(|open| open.is_counted && open.server == server).count() < self.window as usize
     }
 
-    /// Asks a server as soon as it has few enough calls of this node. What is held is given back with the answer.
+    /// Asks a server as soon as it has few enough calls of this node; at once for what [others wait for](Request::is_waited_for). What is
+    /// held is given back with the answer.
     pub(super) async fn ask(
         &self,
         (now, wire): (impl Fn() -> Nanos, &Wire<V>),
@@ -135,14 +139,17 @@ impl<V: Verbs> Calls<V> {
         held: Held<V>,
         stats: &RefCell<FsStats>,
     ) -> Result<OneshotReceiver<Answered>, FsError> {
-        self.fewer.until(|| self.has_room(server)).await;
+        let is_counted = !request.is_waited_for();
+        self.fewer.until(|| !is_counted || self.has_room(server)).await;
         let (tell, told) = oneshot();
         let id = self.next.replace(self.next.get() + 1);
         if let Some(file) = &held.file {
             file.calls.set(file.calls.get() + 1);
         }
         let _hold = wire.hold(server);
-        self.open.borrow_mut().insert(id, Open { server, since: now(), life: None, tell, held, _hold });
+        self.open
+            .borrow_mut()
+            .insert(id, Open { server, is_counted, since: now(), life: None, tell, held, _hold });
         self.more.notify();
         stats.borrow_mut().asked += 1;
         let mut unsent = Unsent { calls: self, id, is_sent: false };

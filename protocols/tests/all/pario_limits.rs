@@ -1,4 +1,4 @@
-//! Files where there is little of something: appends of no bytes.
+//! Files where there is little of something: a group of more members than a node may have calls, and appends of no bytes.
 
 use crate::common::{Cluster, ms};
 use std::cell::Cell;
@@ -32,6 +32,19 @@ fn at_a_client(
     }
     cluster.run(ms(100));
     assert_eq!(ended.get(), programs, "a call has not ended");
+}
+
+#[test]
+fn a_group_may_have_more_members_on_a_node_than_the_node_may_have_calls() {
+    const MEMBERS: u32 = 5;
+    at_a_client(FsConfig { window: 2, ..FsConfig::new(1) }, MEMBERS, async |_, files, member| {
+        let group = files.group(7, member, MEMBERS).expect("it is one of them");
+        group.barrier().await.expect("all come");
+        let file = group.create("f", None).await.expect("nothing is there");
+        group.resize(&file, 100).await.expect("it is open");
+        assert_eq!(files.size(&file).await, Ok(100));
+        files.close(file).await.expect("it is open");
+    });
 }
 
 #[test]

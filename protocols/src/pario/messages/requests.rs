@@ -45,6 +45,14 @@ impl Request {
         }
     }
 
+    /// Whether other calls wait for it: it is asked however many calls of its node the server has not answered, since those may be the
+    /// ones that wait.
+    pub(in super::super) fn is_waited_for(&self) -> bool {
+        let is_of_servers =
+            matches!(self, Request::Lives { .. } | Request::Remove { .. } | Request::Cut { .. });
+        is_of_servers || matches!(self, Request::Gather { .. } | Request::Opens { .. })
+    }
+
     /// Of which file it asks for data, or for where they end.
     pub(in super::super) fn of_data(&self) -> Option<Handle> {
         match self {
