@@ -265,9 +265,13 @@ impl<V: Verbs> Streams<V> {
         self.deliver(server, Arrived::ServerGone);
     }
 
+    /// Takes what comes as long as the node runs: who comes may be gone by then, or the machine be short of something for a while.
     async fn accept(self: Rc<Self>, mut listener: V::StreamListener) {
-        while let Ok(stream) = poll_fn(|cx| listener.poll_accept(cx)).await {
-            drop(self.rt.spawn(Rc::clone(&self).answer_by(stream)));
+        loop {
+            match poll_fn(|cx| listener.poll_accept(cx)).await {
+                Ok(stream) => drop(self.rt.spawn(Rc::clone(&self).answer_by(stream))),
+                Err(_) => self.rt.sleep(PAUSE).await,
+            }
         }
     }
 
@@ -416,7 +420,10 @@ impl Writing {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::rt::RtConfig;
+    use crate::rt::fake::{Fake, V};
     use std::task::Waker;
+    use weft_verbs::{Node, Park};
 
     /// A stream that takes and gives a few bytes at a time.
     struct Pipe {
@@ -474,5 +481,33 @@ mod tests {
         };
         assert!(room_for(lengths(9, 20), 20).is_some());
         assert_eq!((room_for(lengths(9, 21), 20), room_for(lengths(u32::MAX, 0), 20)), (None, None));
+    }
+
+    #[test]
+    fn a_server_goes_on_to_listen_after_one_who_came_could_not_be_taken() {
+        let fake = Fake::default();
+        let rt = Rt::<V>::new(&fake, RtConfig::default()).expect("the fake device obeys");
+        fake.world.borrow_mut().accepts.extend([Err(io::ErrorKind::ConnectionAborted), Ok(()), Ok(())]);
+        let streams = Rc::new(Streams {
+            rt: rt.clone(),
+            oob: fake.clone(),
+            names: Vec::new(),
+            me: Rank::from_index(0),
+            most: 0,
+            asking: Open::default(),
+            asked: Open::default(),
+            taker: RefCell::default(),
+        });
+        drop(rt.spawn(streams.accept(fake.clone())));
+        let mut program = rt.program();
+        while program.step() == Park::Again {}
+        assert_eq!(
+            fake.world.borrow().accepts.len(),
+            2,
+            "not at once: the machine may be short of something"
+        );
+        fake.world.borrow_mut().now += PAUSE;
+        while program.step() == Park::Again {}
+        assert!(fake.world.borrow().accepts.is_empty());
     }
 }

@@ -32,6 +32,8 @@ pub(crate) struct World {
     pub(crate) async_events: VecDeque<AsyncEvent>,
     pub(crate) regions: u32,
     pub(crate) polls: u32,
+    /// What a listener finds: a stream, or why it has none.
+    pub(crate) accepts: VecDeque<std::result::Result<(), io::ErrorKind>>,
 }
 
 impl World {
@@ -348,7 +350,11 @@ impl OutOfBand<V> for Fake {
 
 impl StreamListener<V> for Fake {
     fn poll_accept(&mut self, _cx: &mut TaskContext<'_>) -> Poll<io::Result<Fake>> {
-        Poll::Pending
+        match self.world.borrow_mut().accepts.pop_front() {
+            Some(Ok(())) => Poll::Ready(Ok(self.with(0))),
+            Some(Err(why)) => Poll::Ready(Err(why.into())),
+            None => Poll::Pending,
+        }
     }
 }
 
