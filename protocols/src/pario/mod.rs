@@ -31,7 +31,7 @@
 //!
 //! # What is there, and what is not yet
 //!
-//! Clients are nodes of the servers' mesh; guests that come and go by a shared receive queue are to come. All
+//! Clients are nodes of the servers' mesh, or [guests](crate::transport::MeshConfig::as_guest_of) that come and go. All
 //! directories are the first server's. They survive a crash, as bytes do on [`Storage::Disk`]; in [`Storage::Memory`]
 //! nothing does.
 //!

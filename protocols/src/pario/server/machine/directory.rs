@@ -24,8 +24,6 @@ pub(in super::super) struct Directory {
     endings: Vec<Change>,
     /// Files whose objects are removed, which the next batch says.
     ended: Vec<Handle>,
-    /// Files may have ended meanwhile for want of a client.
-    sweep: bool,
     /// What waits until a file is cut.
     held: Vec<(Rank, u64, Request)>,
 }
@@ -39,8 +37,8 @@ impl Directory {
     /// One that was found.
     pub(in super::super) fn new(names: Names, log: Option<Log>) -> Directory {
         let (running, queued, ended) = (None, VecDeque::new(), Vec::new());
-        let (failed, sweep, held, endings) = (None, false, Vec::new(), Vec::new());
-        Directory { names, log, failed, running, queued, endings, ended, sweep, held }
+        let (failed, held, endings) = (None, Vec::new(), Vec::new());
+        Directory { names, log, failed, running, queued, endings, ended, held }
     }
 
     /// One of which nothing can be told.
@@ -250,11 +248,10 @@ impl Machine {
         let Some(directory) = self.directory.as_mut().filter(|directory| directory.failed.is_none()) else {
             return;
         };
+        // As a commit ends, it is looked again.
         if directory.running.is_some() {
-            directory.sweep = true;
             return;
         }
-        directory.sweep = false;
         // Those of which the log knows it since an earlier life.
         let gone = directory.names.all_ending();
         directory.endings = directory.names.unused();
