@@ -218,9 +218,11 @@ impl Home {
     /// A new epoch begins.
     fn on_word(&mut self, word: Option<RemoteSlice>, out: &mut Actions) {
         let Some(word) = word else {
-            // Only the first word of a lock can be lacking: a rebuild leaves at least the old one.
+            // Only the first word of a lock in a view can be lacking: a rebuild leaves at least the old one. Those who reported as the view
+            // began wait for the word as those do who have asked for it, and ask anew as they do.
             self.phase = Phase::New;
-            for node in self.joining.drain(..) {
+            let reported = std::mem::take(&mut self.openers);
+            for node in reported.into_iter().chain(self.joining.drain(..)) {
                 out.push(Action::Send(node, Message::Refused));
             }
             return;

@@ -265,6 +265,26 @@ fn without_memory_those_who_ask_are_refused_and_the_next_one_may_ask_again() {
 }
 
 #[test]
+fn without_memory_in_a_new_view_who_held_through_its_beginning_is_refused_and_may_ask_again() {
+    let mut home = Scene(Home::of_a_view());
+    let claim = Claim::Holds(Mode::Exclusive);
+    let report = Report { claim, turn: 1, passed: None };
+    assert_eq!(home.on_message(1, Message::Report { epoch: 0, report }), NOTHING);
+    assert_eq!(home.on_message(2, Message::Open), NOTHING);
+    assert_eq!(home.tell(Event::MayGrant), NOTHING);
+    assert_eq!(home.on_message(1, Message::Release { epoch: 0 }), [Action::FreshWord { retired: None }]);
+    let refused = [send(1, Message::Refused), send(2, Message::Refused)];
+    assert_eq!(home.tell(Event::Word(None)), refused);
+    assert_eq!(home.on_message(2, Message::Open), [Action::FreshWord { retired: None }]);
+    assert_eq!(
+        home.tell(Event::Word(Some(place(8)))),
+        [opened(2, 1, 8)],
+        "the other one has not asked again"
+    );
+    assert_eq!(home.on_message(1, Message::Open), [opened(1, 1, 8)]);
+}
+
+#[test]
 fn messages_of_other_epochs_and_from_strangers_change_nothing() {
     let mut home = Scene::new();
     assert_eq!(home.on_message(2, Message::Release { epoch: 0 }), [Action::Stale]);

@@ -124,7 +124,7 @@ impl RequesterState {
     ) -> Taken {
         match message {
             Message::Opened { epoch, word } => self.on_opened(epoch, word),
-            Message::Refused if self.phase == Phase::Asked => {
+            Message::Refused if self.awaits_a_word() => {
                 self.phase = Phase::Refused;
                 Taken::Well
             }
@@ -160,13 +160,18 @@ impl RequesterState {
         }
     }
 
-    fn on_opened(&mut self, epoch: Epoch, word: RemoteSlice) -> Taken {
-        let awaited = match self.phase {
+    /// Whether the home is to tell it a word, or that there is none: it has asked, or what it had in the epoch before is over.
+    fn awaits_a_word(&self) -> bool {
+        match self.phase {
             Phase::Asked => true,
-            Phase::Frozen => epoch == self.epoch + 1 && matches!(self.role, Role::Idle | Role::Releasing),
+            Phase::Frozen => matches!(self.role, Role::Idle | Role::Releasing),
             Phase::Unknown | Phase::Refused | Phase::Open(_) => false,
-        };
-        if !awaited {
+        }
+    }
+
+    fn on_opened(&mut self, epoch: Epoch, word: RemoteSlice) -> Taken {
+        let is_next = self.phase != Phase::Frozen || epoch == self.epoch + 1;
+        if !is_next || !self.awaits_a_word() {
             return Taken::OutOfTurn;
         }
         self.epoch = epoch;
@@ -280,7 +285,7 @@ impl RequesterState {
 
     // Views of the membership.
 
-    /// A view begins, in which this node is the lock's home. Nothing of the last one counts any more, and an atomic that is still under
+    /// A view begins, in which `home` keeps the lock. Nothing of the last one counts any more, and an atomic that is still under
     /// way counts as one whose result never came: what the node has or wants it reports, in an epoch before the first.
     pub(crate) fn view_begins(&mut self, home: Rank, view: u64, out: &mut Vec<(Rank, Message)>) {
         self.leave_view();

@@ -75,9 +75,17 @@ fn report(claim: Claim) -> (u32, Message) {
 fn a_refusal_ends_the_question_and_nothing_else() {
     let mut state = Scene::new(Phase::Asked, Role::Idle);
     assert_eq!((state.on_message(1, Message::Refused), state.0.phase), (Taken::Well, Phase::Refused));
-    for phase in [Phase::Unknown, Phase::Open(AT), Phase::Frozen] {
+    for phase in [Phase::Unknown, Phase::Open(AT), Phase::Refused] {
         let mut state = Scene::new(phase, Role::Idle);
         assert_eq!((state.on_message(1, Message::Refused), state.0.phase), (Taken::OutOfTurn, phase));
+    }
+    for role in ROLES {
+        let mut state = Scene::new(Phase::Frozen, role);
+        let expected = match role {
+            Role::Idle | Role::Releasing => (Taken::Well, Phase::Refused),
+            _ => (Taken::OutOfTurn, Phase::Frozen),
+        };
+        assert_eq!((state.on_message(1, Message::Refused), state.0.phase), expected, "{role:?}");
     }
 }
 

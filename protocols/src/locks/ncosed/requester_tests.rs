@@ -143,6 +143,32 @@ fn a_request_that_its_home_refuses_ends_and_may_be_made_again() {
 }
 
 #[test]
+fn who_held_as_a_view_began_whose_home_has_no_memory_is_refused_and_does_not_wait_for_ever() {
+    for mode in Mode::ALL {
+        for waits in [false, true] {
+            let (desk, requester) = open(FAR);
+            assert_eq!(now(requester.lock(mode)), Ok(mode));
+            requester.view_begins(OTHER);
+            now(requester.unlock());
+            desk.sent();
+            let mut request = pin!(requester.lock(mode));
+            let mut step = || request.as_mut().poll(&mut Context::from_waker(Waker::noop()));
+            if waits {
+                assert_eq!(step(), Poll::Pending);
+            }
+            requester.on_message(OTHER, Message::Refused);
+            assert_eq!(desk.counters.out_of_turn.get(), 0);
+            if waits {
+                assert_eq!(step(), Poll::Ready(Err(Refused::HomeFull)));
+            }
+            assert_eq!(desk.sent(), []);
+            assert_eq!(look(requester.try_lock(mode)), Poll::Pending);
+            assert_eq!(desk.sent(), [(OTHER, Message::Open)], "the next request asks");
+        }
+    }
+}
+
+#[test]
 fn each_exclusive_request_and_each_attempt_has_a_turn_of_its_own() {
     let (desk, requester) = open(FAR);
     for turn in 1..=6 {
