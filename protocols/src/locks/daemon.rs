@@ -128,8 +128,10 @@ impl<V: Verbs> Daemon<V> {
                 }
                 Command::Downgrade { ticket, key } => {
                     let lock = self.lock(key);
-                    let admitted = lock.queue.borrow_mut().downgrade(ticket);
-                    self.count_grants(admitted, admitted);
+                    lock.queue.borrow_mut().downgrade(ticket);
+                    if self.is_leased(&lock) {
+                        self.let_in(&lock);
+                    }
                     lock.queue_changed.notify();
                 }
                 Command::Leave { ticket, key } => {
@@ -226,6 +228,11 @@ impl<V: Verbs> Daemon<V> {
         }
     }
 
+    /// Whether what the network granted counts now.
+    fn is_leased(&self, lock: &Lock<V>) -> bool {
+        !lock.revoked.get() && self.members.as_ref().is_none_or(Members::has_lease)
+    }
+
     /// Waits until what the network granted counts. False if it never does.
     async fn leased(&self, lock: &Lock<V>) -> bool {
         match &self.members {
@@ -248,13 +255,15 @@ impl<V: Verbs> Daemon<V> {
             if lock.revoked.get() {
                 return lock.queue.borrow_mut().revoke();
             }
-            if lock.queue.borrow_mut().take_downgrade() {
-                lock.requester.downgrade().at("downgraded").await;
-                continue;
-            }
             if !self.leased(lock).at("handed on").await {
                 // This node was left out, which its locks hear a little later: asking again at once would never let them.
                 lock.queue_changed.until(|| lock.revoked.get()).at("left out").await;
+                continue;
+            }
+            // Those whom there was no lease to tell as the downgrade came.
+            self.let_in(lock);
+            if lock.queue.borrow_mut().take_downgrade() {
+                lock.requester.downgrade().at("downgraded").await;
                 continue;
             }
             let admitted = lock.queue.borrow_mut().hand_off();
@@ -264,6 +273,12 @@ impl<V: Verbs> Daemon<V> {
             }
         }
         lock.queue.borrow_mut().give_back();
+    }
+
+    /// Tells those who share with one that has downgraded.
+    fn let_in(&self, lock: &Lock<V>) {
+        let admitted = lock.queue.borrow_mut().let_in();
+        self.count_grants(admitted, admitted);
     }
 
     fn count_grants(&self, all: usize, local: usize) {
@@ -410,7 +425,7 @@ impl<V: Verbs> Requester<V> {
 
     // Views of the membership.
 
-    /// A view begins, in which this node is the lock's home: it is told what this one has or wants.
+    /// A view begins, in which `home` keeps the lock: it is told what this node has or wants.
     pub(super) fn view_begins(&self, home: Rank) {
         match self {
             Requester::Srsl(requester) => requester.view_begins(home),

@@ -103,6 +103,11 @@ fn what_is_held_here_is_told_with_how_often_it_may_be_handed_on() {
             // Two hold.
             Node::default().queues(1, Shared).queues(2, Shared).granted(Shared, None, 4),
             // It shares from now on, and the network has not been told.
+            held(Exclusive, None, 4).does(|queue| {
+                queue.downgrade(Ticket(1));
+                queue.let_in();
+            }),
+            // Nor have the neighbours.
             held(Exclusive, None, 4).does(|queue| queue.downgrade(Ticket(1))),
         ]
         .map(Node::told)
@@ -111,6 +116,7 @@ fn what_is_held_here_is_told_with_how_often_it_may_be_handed_on() {
     assert_eq!(all(), all());
     let downgraded = held(Exclusive, None, 4).does(|queue| {
         queue.downgrade(Ticket(1));
+        queue.let_in();
         assert!(queue.take_downgrade());
     });
     assert_eq!(

@@ -29,8 +29,9 @@ struct Hold {
     token: Option<Token>,
     losses: u64,
     hand_offs_left: u32,
-    /// Its user shares from now on, and the network has not been told.
+    /// Its user shares from now on, and the network has not been told; nor have the neighbours.
     downgraded: bool,
+    lets_in: bool,
 }
 
 /// What the network should be asked for.
@@ -119,7 +120,8 @@ impl LocalQueue {
     /// The network has granted the lock. Says how many applications that serves.
     pub(crate) fn granted(&mut self, mode: Mode, grant: Admission, local_hand_offs: u32) -> usize {
         let Admission { token, losses } = grant;
-        self.hold = Some(Hold { mode, token, losses, hand_offs_left: local_hand_offs, downgraded: false });
+        let (hand_offs_left, downgraded, lets_in) = (local_hand_offs, false, false);
+        self.hold = Some(Hold { mode, token, losses, hand_offs_left, downgraded, lets_in });
         self.admit()
     }
 
@@ -146,18 +148,23 @@ impl LocalQueue {
         self.admit()
     }
 
-    /// The one that holds exclusively shares from now on. Says how many of its neighbours do so with it.
-    pub(crate) fn downgrade(&mut self, ticket: Ticket) -> usize {
-        match &mut self.hold {
-            Some(hold) if hold.mode == Mode::Exclusive && self.users == [ticket] => {
-                hold.mode = Mode::Shared;
-                hold.token = hold.token.map(Token::downgraded);
-                hold.downgraded = true;
-                self.admit()
-            }
-            // It has left meanwhile.
-            _ => 0,
+    /// The one that holds exclusively shares from now on. Who is next and shares with it has still to be let in.
+    pub(crate) fn downgrade(&mut self, ticket: Ticket) {
+        // If it has not left meanwhile.
+        if let Some(hold) = &mut self.hold
+            && hold.mode == Mode::Exclusive
+            && self.users == [ticket]
+        {
+            hold.mode = Mode::Shared;
+            hold.token = hold.token.map(Token::downgraded);
+            (hold.downgraded, hold.lets_in) = (true, true);
         }
+    }
+
+    /// Once for each downgrade, lets its neighbours in. Says how many that serves.
+    pub(crate) fn let_in(&mut self) -> usize {
+        let lets_in = self.hold.as_mut().is_some_and(|hold| std::mem::take(&mut hold.lets_in));
+        if lets_in { self.admit() } else { 0 }
     }
 
     /// Whether the network must be told that others may share; it is then asked once.
@@ -304,10 +311,15 @@ mod tests {
         let mut node = Node::new(&[X, S, S, X, S]);
         node.queue.granted(X, grant(Some(Token(256))), 4);
         assert_eq!(node.granted(), [(0, Some(256))]);
-        assert_eq!(node.queue.downgrade(Ticket(1)), 0);
+        node.queue.downgrade(Ticket(1));
         assert!(!node.queue.is_downgraded());
-        assert_eq!(node.queue.downgrade(Ticket(0)), 2);
+        node.queue.downgrade(Ticket(0));
+        assert!(node.queue.is_downgraded());
+        assert_eq!(node.granted(), [], "that takes a lease");
+        assert_eq!(node.queue.let_in(), 2);
         assert_eq!(node.granted(), [(1, Some(512)), (2, Some(512))]);
+        node.ask(S, WaitPolicy::Queue);
+        assert_eq!(node.queue.let_in(), 0, "once");
         assert!(node.queue.is_downgraded());
         assert!(node.queue.take_downgrade() && !node.queue.take_downgrade());
         assert!(!node.queue.is_downgraded());
@@ -324,8 +336,9 @@ mod tests {
         let mut node = Node::new(&[X, S]);
         node.queue.granted(X, grant(None), 4);
         node.queue.leave(Ticket(0));
-        assert_eq!(node.queue.downgrade(Ticket(0)), 0);
+        node.queue.downgrade(Ticket(0));
         assert!(node.queue.is_spent() && !node.queue.is_downgraded());
+        assert_eq!((node.queue.let_in(), node.granted()), (0, vec![(0, None)]));
     }
 
     #[test]

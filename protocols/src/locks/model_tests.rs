@@ -195,7 +195,10 @@ fn shipped(
                 queue.granted(wanted.mode, Admission { token: Some(Token(256)), losses: 0 }, HAND_OVERS);
             }
         }
-        OnNode::Downgrade(who) => drop(queue.downgrade(Ticket(who as u64))),
+        OnNode::Downgrade(who) => {
+            queue.downgrade(Ticket(who as u64));
+            queue.let_in();
+        }
     }
     let granted = |(who, answer): (usize, &mut OneshotReceiver<Reply>)| match answer.try_recv() {
         Some(Ok(Admission { token: Some(Token(token)), .. })) => Some((who, token)),

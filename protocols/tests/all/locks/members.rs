@@ -252,6 +252,41 @@ fn a_holder_that_hangs_for_a_minute_wakes_up_and_does_no_harm() {
     }
 }
 
+/// Who holds alone is cut off, its lease runs out, and another node is granted the lock alone. Then it goes on sharing.
+#[test]
+fn a_hold_that_is_downgraded_after_its_lease_has_run_out_lets_nobody_in() {
+    for scheme in [Scheme::Srsl, Scheme::Ncosed] {
+        let (cluster, nodes) = start(scheme);
+        cluster.run(ms(50));
+        let rt = cluster.members[2].rt.clone();
+        let downgraded = Rc::new(Cell::new(false));
+        let of = Rc::clone(&downgraded);
+        let held = ask(&cluster, &nodes, 2, at_home(0), move |mut grant| async move {
+            rt.sleep(ms(80)).await;
+            assert!(!grant.counts());
+            grant.downgrade().await.expect("nodes share");
+            of.set(true);
+            grant.lost().await;
+        });
+        assert!(held.granted_at().is_some());
+        let (client, answer) = (nodes[2].1.client(), Rc::new(RefCell::new(None)));
+        let of = Rc::clone(&answer);
+        let task = async move {
+            let told = client.lock(at_home(0), Mode::Shared).await.map(|grant| grant.counts());
+            *of.borrow_mut() = Some(told);
+        };
+        drop(cluster.members[2].rt.spawn(task));
+        let cut = Fault::Cut { link: Link::Node(NodeId(2)), way: Way::Both, lasts: Some(ms(200)) };
+        cluster.plan(cluster.fabric.now(), cut);
+        let next = ask(&cluster, &nodes, 1, at_home(0), for_ever);
+        cluster.run(ms(120));
+        assert!(next.granted_at().is_some() && downgraded.get(), "{scheme}");
+        assert_eq!(*answer.borrow(), None, "{scheme}: node 1 holds it alone");
+        cluster.run(ms(300));
+        assert_eq!(*answer.borrow(), Some(Err(LockError::LeftOut)), "{scheme}");
+    }
+}
+
 #[test]
 fn without_a_majority_requests_wait_or_time_out() {
     for scheme in Scheme::ALL {
