@@ -117,6 +117,9 @@ pub struct Envelope {
     pub message: Message,
 }
 
+/// [`longest`], in words.
+pub(super) const LONGEST: &str = "at least 93 and 12 for each node";
+
 /// The longest message among so many nodes, in bytes.
 pub const fn longest(nodes: u32) -> u32 {
     let id = 12 + 8;
@@ -169,12 +172,16 @@ impl Writer {
     }
 }
 
-struct Reader<'a>(&'a [u8]);
+struct Reader<'a> {
+    rest: &'a [u8],
+    /// How many nodes are configured.
+    nodes: u32,
+}
 
 impl Reader<'_> {
     fn take<const N: usize>(&mut self) -> Option<[u8; N]> {
-        let (head, rest) = self.0.split_first_chunk::<N>()?;
-        self.0 = rest;
+        let (head, rest) = self.rest.split_first_chunk::<N>()?;
+        self.rest = rest;
         Some(*head)
     }
 
@@ -194,9 +201,10 @@ impl Reader<'_> {
         Some(ViewId { lineage: self.ballot()?, number: self.u64()? })
     }
 
+    /// It is of a node that is configured: whoever acts in a view has a place for each of its members.
     fn member(&mut self) -> Option<Member> {
         let member = Member { rank: Rank::new(self.u32()?)?, incarnation: self.u64()? };
-        (member.incarnation != 0).then_some(member)
+        (member.incarnation != 0 && member.rank.get() <= self.nodes).then_some(member)
     }
 
     fn ballot(&mut self) -> Option<Ballot> {
@@ -234,7 +242,7 @@ impl ViewId {
 
     /// The view that grounds name; the default for none.
     pub fn of_grounds(grounds: Grounds) -> ViewId {
-        Reader(&grounds.0).id().unwrap_or_default()
+        Reader { rest: &grounds.0, nodes: 0 }.id().unwrap_or_default()
     }
 }
 
@@ -266,9 +274,9 @@ impl Envelope {
         out.0
     }
 
-    /// The message that bytes stand for. Any bytes are answered.
-    pub fn decode(bytes: &[u8]) -> Option<Envelope> {
-        let mut read = Reader(bytes);
+    /// The message that bytes stand for among so many nodes; none if it names another one. Any bytes are answered.
+    pub fn decode(bytes: &[u8], nodes: u32) -> Option<Envelope> {
+        let mut read = Reader { rest: bytes, nodes };
         let [version, kind, 0, 0] = read.take::<4>()? else { return None };
         if version != VERSION {
             return None;
@@ -304,7 +312,7 @@ impl Envelope {
             16 => Message::Acts { view: read.id()?, accepted: read.ballot()? },
             _ => return None,
         };
-        (from != 0 && read.0.is_empty()).then_some(Envelope { from, to, message })
+        (from != 0 && read.rest.is_empty()).then_some(Envelope { from, to, message })
     }
 }
 
@@ -388,14 +396,41 @@ mod tests {
         ]
     }
 
+    #[test]
+    fn a_mesh_that_carries_what_it_is_told_to_carry_carries_every_message() {
+        let told = format!("at least {} and {} for each node", longest(0), longest(1) - longest(0));
+        assert_eq!(LONGEST, told);
+    }
+
+    #[test]
+    fn what_names_a_node_that_is_not_configured_is_no_message() {
+        let of = |rank: u32| Member { rank: Rank::new(rank).unwrap(), incarnation: 7 };
+        let ballot = Ballot { round: 1, by: 7 };
+        for (members, left) in [(vec![of(1), of(4)], vec![]), (vec![of(1)], vec![of(4)])] {
+            let view = View { id: ViewId { lineage: ballot, number: 2 }, members, left };
+            for message in [
+                Message::Prepare { after: view.clone(), ballot },
+                Message::Promise { after: view.id, ballot, accepted: Some((ballot, view.clone())) },
+                Message::Accept { after: view.id, ballot, next: view.clone() },
+                Message::Decided { view: view.clone() },
+                Message::Complaint { about: of(4) },
+                Message::Vouch { about: of(4) },
+            ] {
+                let bytes = Envelope { from: 7, to: 7, message }.encode();
+                assert!(Envelope::decode(&bytes, 4).is_some());
+                assert_eq!(Envelope::decode(&bytes, 3), None);
+            }
+        }
+    }
+
     proptest! {
         #[test]
         fn a_message_comes_back_from_its_bytes(from in 1u64.., to: u64, message in message(), cut: usize) {
             let envelope = Envelope { from, to, message };
             let bytes = envelope.encode();
             prop_assert!(bytes.len() <= longest(8) as usize);
-            prop_assert_eq!(Envelope::decode(&bytes), Some(envelope));
-            prop_assert_eq!(Envelope::decode(&bytes[..cut % bytes.len()]), None);
+            prop_assert_eq!(Envelope::decode(&bytes[..cut % bytes.len()], 8), None);
+            prop_assert_eq!(Envelope::decode(&bytes, 8), Some(envelope));
         }
 
         #[test]
@@ -403,7 +438,7 @@ mod tests {
             if let [version, k, a, b, ..] = &mut bytes[..] {
                 (*version, *k, *a, *b) = (VERSION, kind, 0, 0);
             }
-            if let Some(envelope) = Envelope::decode(&bytes) {
+            if let Some(envelope) = Envelope::decode(&bytes, u32::MAX) {
                 prop_assert_eq!(envelope.encode(), bytes);
             }
         }

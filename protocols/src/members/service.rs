@@ -7,7 +7,7 @@
 use super::backlog::Backlog;
 use super::core::Core;
 use super::events::{Action, Event};
-use super::messages::{Envelope, longest};
+use super::messages::{Envelope, LONGEST, longest};
 use super::view::{Member, View, ViewId};
 use super::{MembersConfig, MembersError};
 use crate::rt::sync::{Mailbox, MailboxSender, Signal, mailbox};
@@ -77,8 +77,7 @@ impl<V: Verbs> Members<V> {
             return wrong("lease or patience", 0, "more than zero");
         }
         if mesh.max_message() < longest(config.nodes) {
-            let (is, must) = (mesh.max_message(), "at least 89 and 12 for each node");
-            return wrong("the mesh's max_message", is.into(), must);
+            return wrong("the mesh's max_message", mesh.max_message().into(), LONGEST);
         }
         let inbox = mesh.open(CHANNEL)?;
         let me = Member { rank: mesh.me(), incarnation: mesh.incarnation() };
@@ -245,11 +244,13 @@ impl<V: Verbs> Shared<V> {
     }
 
     async fn take_messages(self: Rc<Self>, mut inbox: Inbox) {
+        let nodes = self.mesh.size();
         while let Some(incoming) = inbox.recv().at(()).await {
             match incoming {
                 Incoming::Message(message) => {
-                    // Another version's bytes are no message: a member that says nothing that is understood is silent.
-                    if let Some(envelope) = Envelope::decode(message.bytes()) {
+                    // Another version's bytes are no message, nor are those that name a node which is not configured here: a member that
+                    // says nothing that is understood is silent.
+                    if let Some(envelope) = Envelope::decode(message.bytes(), nodes) {
                         self.event(Event::Message(message.from(), envelope));
                     }
                 }

@@ -4,7 +4,7 @@ use crate::common::{Cluster, ms, rank};
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use weft_protocols::locks::{Grant, LockConfig, LockError, LockKey, LockService, Mode, Scheme, Token};
-use weft_protocols::members::{Members, MembersConfig};
+use weft_protocols::members::{CHANNEL, Envelope, Member, Members, MembersConfig, Message};
 use weft_sim::fault::{Fault, Link, Way};
 use weft_sim::{NodeId, Sim};
 use weft_verbs::{Nanos, Wait};
@@ -284,6 +284,35 @@ fn a_hold_that_is_downgraded_after_its_lease_has_run_out_lets_nobody_in() {
         assert_eq!(*answer.borrow(), None, "{scheme}: node 1 holds it alone");
         cluster.run(ms(300));
         assert_eq!(*answer.borrow(), Some(Err(LockError::LeftOut)), "{scheme}");
+    }
+}
+
+/// As one says it that was started anew for a cluster that is to grow.
+#[test]
+fn a_view_that_names_a_node_which_is_not_configured_is_heeded_by_nobody_and_locks_go_on() {
+    for scheme in Scheme::ALL {
+        let cluster = Cluster::new(NODES, 1, Wait::Notify);
+        let nodes: Vec<_> = (0..2).map(|node| begin(&cluster, node, scheme)).collect();
+        cluster.run(ms(50));
+        let before = nodes[0].0.view().expect("two of three begin");
+        let other = &cluster.members[2];
+        let as_many = other.mesh.open(CHANNEL).expect("nobody else uses it");
+        let one_more = Member { rank: rank(3), incarnation: 9 };
+        let mut next = before.clone();
+        next.id.number += 1;
+        next.members.push(Member { rank: rank(2), incarnation: other.mesh.incarnation() });
+        next.members.push(one_more);
+        for to in 0..2 {
+            let message = Message::Decided { view: next.clone() };
+            let envelope = Envelope { from: other.mesh.incarnation(), to: 0, message };
+            other.mesh.send(rank(to), CHANNEL, &envelope.encode()).expect("there is room");
+        }
+        cluster.run(ms(50));
+        for (members, _) in &nodes {
+            assert_eq!(members.view().as_ref(), Some(&before));
+        }
+        assert!(ask(&cluster, &nodes, 1, at_home(0), |grant| grant.unlock()).granted_at().is_some());
+        drop(as_many);
     }
 }
 
