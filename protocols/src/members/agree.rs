@@ -24,8 +24,8 @@ impl Core {
     }
 
     /// Who should be in the next view: who is here and does not want to go, and who wants to come. No fewer than a view must
-    /// have: then it stays as it is.
-    fn wanted(&self) -> Vec<Member> {
+    /// have: then it stays as it is, and before any view those who want to go are in the first one. None if too few are here for that.
+    fn wanted(&self) -> Option<Vec<Member>> {
         let mut wanted = self.candidates();
         // One that has given this view up takes no part in what follows on it. Its next incarnation comes in as any other's.
         let stays =
@@ -39,10 +39,12 @@ impl Core {
             wanted.extend(joiners.filter(|joiner| is_free(joiner.rank)));
             wanted.sort_unstable();
         }
-        match wanted.len() < fewest(self.config.nodes as usize) {
-            true => self.view.members.clone(),
-            false => wanted,
-        }
+        let are_enough = |list: &Vec<Member>| list.len() >= fewest(self.config.nodes as usize);
+        let all = || match self.phase {
+            Phase::In => self.view.members.clone(),
+            _ => self.candidates(),
+        };
+        Some(wanted).filter(are_enough).or_else(|| Some(all()).filter(are_enough))
     }
 
     fn quorum(&self) -> usize {
@@ -56,7 +58,10 @@ impl Core {
     fn is_due(&self) -> bool {
         let wanted = match self.phase {
             // A view that was accepted and not decided stops all renewals: somebody must finish it.
-            Phase::In => self.acceptor.accepted().is_some() || self.wanted() != self.view.members,
+            Phase::In => {
+                let changes = || self.wanted().is_some_and(|wanted| wanted != self.view.members);
+                self.acceptor.accepted().is_some() || changes()
+            }
             Phase::Cold => true,
             Phase::Out => false,
         };
@@ -173,7 +178,7 @@ impl Core {
         let cold = self.phase != Phase::In;
         proposal.promise(from, accepted, |list| !cold || !self.is_lost(list));
         let lineage = if cold { ballot } else { self.view.id.lineage };
-        let wants = || self.view.next(lineage, self.wanted());
+        let wants = || self.wanted().map(|wanted| self.view.next(lineage, wanted));
         let proposed = proposal.propose(self.quorum(), wants).map(|(next, to)| (next, to.to_vec()));
         self.proposal = Some(proposal);
         let Some((next, to)) = proposed else { return };

@@ -86,16 +86,16 @@ impl Proposal {
     }
 
     /// Phase 2a, once `quorum` have promised: what is to be accepted, and by whom. It is what may have been decided already,
-    /// or what the proposer wants.
+    /// or what the proposer wants, if it wants anything.
     pub(super) fn propose(
         &mut self,
         quorum: usize,
-        wants: impl FnOnce() -> View,
+        wants: impl FnOnce() -> Option<View>,
     ) -> Option<(View, &[Member])> {
         if self.next.is_some() || self.promised.len() < quorum {
             return None;
         }
-        let next = self.latest.take().map_or_else(wants, |(_, view)| view);
+        let next = self.latest.take().map(|(_, view)| view).or_else(wants)?;
         self.next = Some(next.clone());
         Some((next, &self.promised))
     }
@@ -147,10 +147,10 @@ mod tests {
         let mut proposal = Proposal::new(ballot(9));
         proposal.promise(member(1, 1), Some((ballot(1), view(1))), |_| true);
         proposal.promise(member(1, 5), None, |_| true);
-        assert!(proposal.propose(2, || view(9)).is_none());
+        assert!(proposal.propose(2, || Some(view(9))).is_none());
         proposal.promise(member(2, 2), Some((ballot(3), view(3))), |_| true);
         proposal.promise(member(3, 3), Some((ballot(4), view(4))), |view| view.id.lineage.round != 4);
-        let (next, to) = proposal.propose(2, || view(9)).unwrap();
+        let (next, to) = proposal.propose(2, || Some(view(9))).unwrap();
         assert_eq!((next, to.len()), (view(3), 3));
         assert_eq!(proposal.accepted(member(1, 1), 2), None, "it did not promise in this incarnation");
         assert_eq!(proposal.accepted(member(2, 2), 2), None);

@@ -397,6 +397,28 @@ fn who_wants_to_leave_is_out_of_the_next_view_and_a_view_keeps_a_majority_of_the
 }
 
 #[test]
+fn who_wants_to_leave_before_the_first_view_is_in_it_if_that_would_be_too_small_without_it() {
+    for (up, leave, members) in [
+        (&[1, 2][..], &[1][..], &[1, 2][..]),
+        (&[1, 2], &[2], &[1, 2]),
+        (&[1, 2], &[1, 2], &[1, 2]),
+        (&[1, 2, 3], &[1], &[2, 3]),
+    ] {
+        let mut net = Net::empty(CONFIG);
+        up.iter().for_each(|n| net.boot(CONFIG, *n));
+        leave.iter().for_each(|n| net.tell(*n, Event::Leave));
+        net.settle();
+        net.pass(500);
+        for n in members {
+            let view = net.core(*n).view().unwrap_or_else(|| panic!("{n} has no view: {up:?} {leave:?}"));
+            let of: Vec<_> = view.members.iter().map(|member| member.rank.get()).collect();
+            assert_eq!(of, members, "{up:?} {leave:?}");
+            assert_eq!(net.core(*n).deadline(), None, "nothing more is due");
+        }
+    }
+}
+
+#[test]
 fn without_a_majority_there_is_no_view_and_no_lease_and_nothing_is_tried_again() {
     let mut net = standing();
     net.crash(2);
