@@ -104,10 +104,16 @@ impl Token {
     /// its node to which an exclusive hold may be handed off.
     const A_GRANT: u64 = 256;
 
-    /// The token before the first that is granted in a view of the membership: those of the view before are below it as long as
-    /// that granted fewer than 2^32 times, and views are fewer than 2^24.
+    /// The token before the first that is granted in a view of the membership: those of the view before are below it
+    /// ([`leaves_room_in`](Token::leaves_room_in)), and views are fewer than 2^24.
     pub(crate) const fn before_view(number: u64) -> Token {
         Token(number << 40)
+    }
+
+    /// Whether the network's next grant in a view, and a downgrade of it, have tokens below those of the next view: the first 2^32 or so
+    /// have.
+    pub(crate) const fn leaves_room_in(self, number: u64) -> bool {
+        self.of_next_grant().of_next_grant().0 < Token::before_view(number + 1).0
     }
 
     /// The token of the network's next grant; for a hold that is downgraded, the one that it shares with those

@@ -79,6 +79,11 @@ impl Home {
         self.token
     }
 
+    /// The token of the latest grant.
+    pub(crate) fn token(&self) -> Token {
+        self.token
+    }
+
     /// Goes on from what the same node kept of the lock in the last view, of which these left.
     pub(crate) fn follow(&mut self, before: &Home, left: &[Rank]) {
         self.queue.follow(&before.queue, left);

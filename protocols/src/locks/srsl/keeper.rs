@@ -73,11 +73,13 @@ impl Keeper {
         if tells_twice { Ok(()) } else { taken }
     }
 
-    /// Whether a lock may be granted now, and above which token.
+    /// Whether a lock may be granted now, and above which token. Where a view has no token left for it, it waits for the next view: a
+    /// token of that view would be refused by whoever has seen it then.
     fn may(&self, key: LockKey, now: Nanos) -> May {
+        let last = self.homes.get(&key).map(Home::token).unwrap_or_default();
         match &self.term {
             _ if !self.in_views => May::Grant { above: Token::default() },
-            Some(term) if term.may_grant(key, now) => {
+            Some(term) if term.may_grant(key, now) && last.leaves_room_in(term.view().id.number) => {
                 May::Grant { above: Token::before_view(term.view().id.number) }
             }
             _ => May::Wait,

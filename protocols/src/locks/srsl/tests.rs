@@ -2,12 +2,13 @@
 
 use super::home::Home;
 use super::home::May;
-use super::{Message, Requester, Wire};
+use super::{Keeper, Message, Requester, Wire};
 use crate::locks::client::WaitPolicy;
 use crate::locks::codec::Malformed;
 use crate::locks::queue::OutOfTurn;
 use crate::locks::stats::Counters;
 use crate::locks::{LockKey, Mode, Token};
+use crate::members::{Ballot, Member, View, ViewId};
 use crate::rt::fingerprint::StateHasher;
 use crate::transport::Rank;
 use proptest::prelude::*;
@@ -15,6 +16,7 @@ use std::hash::Hash;
 use std::pin::pin;
 use std::rc::Rc;
 use std::task::{Context, Poll, Waker};
+use weft_verbs::Nanos;
 
 const MAY: May = May::Grant { above: Token(0) };
 
@@ -108,6 +110,46 @@ fn what_contradicts_the_protocol_changes_nothing() {
     }
     assert!(out.is_empty());
     assert_eq!(home.entries(), 1);
+}
+
+/// After 2^32 grants of one lock in one view there is no token that is above those and below the next view's.
+#[test]
+fn a_lock_of_which_a_view_has_no_token_left_is_granted_again_in_the_next_one_with_a_larger_one() {
+    let (me, other, key, now) = (rank(1), rank(2), LockKey(7), Nanos(0));
+    let mut keeper = Keeper::new(me, 1, true);
+    let begin = |keeper: &mut Keeper, number| {
+        let id = ViewId { lineage: Ballot { round: 1, by: 9 }, number };
+        let members = [me, other].map(|rank| Member { rank, incarnation: 7 }).to_vec();
+        keeper.begin(View { id, members, ..View::default() }, Vec::new(), now, now);
+    };
+    let report = |keeper: &mut Keeper| {
+        let mut out = Vec::new();
+        for from in [me, other] {
+            assert_eq!(keeper.reported(now, from, now, &mut out), None);
+        }
+        out.into_iter().map(|(to, _, message)| (to.get(), message)).collect::<Vec<_>>()
+    };
+    let tell = |keeper: &mut Keeper, from, message| {
+        let mut out = Vec::new();
+        keeper.on_message(now, from, key, message, &mut out).expect("it is in turn");
+        out.into_iter().map(|(to, message)| (to.get(), message)).collect::<Vec<_>>()
+    };
+    let end = Token::before_view(2);
+    begin(&mut keeper, 1);
+    tell(&mut keeper, me, Message::Holds { mode: Mode::Exclusive, token: Token(end.0 - 3 * 256) });
+    assert_eq!(report(&mut keeper), []);
+    assert_eq!(tell(&mut keeper, other, ask(Mode::Exclusive)), []);
+    let last = tell(&mut keeper, me, Message::Release);
+    assert_eq!(granted(&last), [(2, Token(end.0 - 2 * 256))], "and one is left for its downgrade");
+    assert_eq!(tell(&mut keeper, other, Message::Downgrade), []);
+    assert_eq!(tell(&mut keeper, other, Message::Release), []);
+    let tries = Message::Request { mode: Mode::Shared, policy: WaitPolicy::Try };
+    assert_eq!(tell(&mut keeper, other, tries), [(2, Message::Busy)]);
+    assert_eq!(tell(&mut keeper, me, ask(Mode::Exclusive)), [], "it waits for the next view");
+    begin(&mut keeper, 2);
+    assert_eq!(tell(&mut keeper, me, ask(Mode::Exclusive)), []);
+    let next = granted(&report(&mut keeper));
+    assert!(next[0].0 == 1 && next[0].1 > end, "{next:?}");
 }
 
 /// A network in which nothing arrives.
