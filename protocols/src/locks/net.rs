@@ -153,7 +153,7 @@ impl<V: Verbs> Net<V> {
             Err(SendError::PeerGone(_)) if stamp != 0 => self.keep(to, message, stamp),
             // A node that ends has nobody to talk to, and one that was expelled hears nothing.
             Err(SendError::Closed | SendError::PeerGone(_)) => {}
-            // A rank that a peer made up, or a mesh that cannot carry 40 bytes; nothing is placed here.
+            // A rank that a peer made up, or a mesh that cannot carry the longest message; nothing is placed here.
             Err(SendError::NoSuchPeer(_) | SendError::TooLong { .. } | SendError::OtherRail(_)) => {
                 bump(&self.counters.out_of_turn);
             }

@@ -67,7 +67,7 @@ impl<W: Wire> Requester<W> {
 
     // Views of the membership.
 
-    /// A view begins, in which this node is the lock's home: it is told what this one has or wants.
+    /// A view begins, in which `home` keeps the lock: it is told what this node has or wants.
     pub(crate) fn view_begins(&self, home: Rank) {
         self.change(|state| state.view_begins(home));
     }

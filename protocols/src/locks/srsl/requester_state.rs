@@ -77,7 +77,7 @@ impl RequesterState {
         }
     }
 
-    /// A view begins, in which this node is the lock's home.
+    /// A view begins, in which `home` keeps the lock.
     pub(super) fn view_begins(&mut self, home: Rank) -> Say {
         self.home = Some(home);
         self.report()
