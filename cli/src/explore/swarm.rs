@@ -68,6 +68,11 @@ fn size(name: &str) -> (Option<NonZeroU32>, &str) {
     number.parse().map_or((None, name), |nodes| (Some(nodes), rest))
 }
 
+/// A scenario as a file has it.
+fn text(scenario: &Scenario) -> Result<String, Failure> {
+    toml::to_string(scenario).map_err(Failure::unfinished)
+}
+
 fn unknown(world: &str) -> Failure {
     let known: Vec<String> = all().into_iter().map(|(what, ..)| format!("{NAME}-16{what}")).collect();
     Failure::bad_input(format!(
@@ -92,6 +97,8 @@ impl Swarm {
         let swarm = Swarm { name, nodes, system, variants, rails, members, exact, save };
         let (kind, first) = (system.kind(), swarm.scenario(0));
         let first = first.ok_or_else(|| Failure::bad_input(format!("{kind} makes no use of members")))?;
+        // What could not be run from a file is not run from a name either.
+        weft_check::parse(&text(&first)?).map_err(Failure::bad_input)?;
         match nodes.map(NonZeroU32::get) {
             Some(few) if few < first.cluster.nodes => Err(Failure::bad_input(format!(
                 "{kind} of {few} nodes: give at least {}",
@@ -137,7 +144,7 @@ impl Target for Swarm {
 
     /// A scenario is its own failure file.
     fn save(&self, seed: u64) -> Result<(PathBuf, String), Failure> {
-        let text = toml::to_string(&self.drawn(seed)?).map_err(Failure::unfinished)?;
+        let text = text(&self.drawn(seed)?)?;
         let path = self.save.clone().unwrap_or_else(|| PathBuf::from(format!("{}.{seed}.toml", self.name())));
         files::put(&path, "the scenario", &text)?;
         let rerun = format!("The same run again: weft run {} --log events.log\n", path.display());
