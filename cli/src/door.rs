@@ -1,20 +1,19 @@
 //! The door of a cluster of daemons: what commands ask systems through.
 
 use crate::exit::Failure;
+use crate::interrupt;
 use crate::segment_args::ClusterArgs;
 use std::collections::VecDeque;
 use tokio::runtime::{Builder, Runtime};
-use tokio::task::JoinHandle;
-use weft_control::ask::{self, CallError};
-use weft_control::message::{Answer, Call, Presence};
-use weft_control::net::{Endpoint, Tcp};
-use weft_control::secret::Secret;
+use tokio::task::{JoinError, JoinHandle};
+use weft_control::ask::{self, CallError, Meeting};
+use weft_control::message::{Answer, Call, Failed, Presence};
+use weft_control::net::Tcp;
 use weft_control::timing::Timing;
 
 /// Where daemons are asked.
 pub struct Door {
-    at: Endpoint,
-    secret: Secret,
+    of: Meeting,
     /// The node that is to serve calls; none: the first one that runs the system.
     pub node: Option<u32>,
     timing: Timing,
@@ -28,11 +27,11 @@ impl Door {
     /// The configuration or the secret cannot be read.
     pub fn new(of: &ClusterArgs, node: Option<u32>) -> Result<Door, Failure> {
         let ClusterArgs { cluster, at, secret } = of;
-        let (at, secret) = crate::status::coordinator(cluster.as_deref(), at.as_ref(), secret.as_deref())?;
+        let of = crate::status::meeting(cluster.as_deref(), at.as_ref(), secret.as_deref())?;
         // A thread of its own: calls go on while the command reads or writes a file.
         let runtime = Builder::new_multi_thread().worker_threads(1).enable_all().build();
         let runtime = runtime.map_err(Failure::unfinished)?;
-        Ok(Door { at, secret, node, timing: Timing::default(), runtime })
+        Ok(Door { of, node, timing: Timing::default(), runtime })
     }
 
     /// Calls a system of a node: the node's rank, and its answer.
@@ -46,16 +45,27 @@ impl Door {
     /// Begins a call, which goes on by itself.
     fn begin(&self, node: Option<u32>, system: &str, body: Vec<u8>) -> Asked {
         let call = Call { node, system: system.to_string(), body };
-        let (at, secret, timing) = (self.at.clone(), self.secret.clone(), self.timing);
-        self.runtime.spawn(async move { ask::system(&Tcp, &at, &secret, &timing, call).await })
+        let (of, timing) = (self.of.clone(), self.timing);
+        self.runtime.spawn(async move { ask::system(&Tcp, &of, &timing, call).await })
     }
 
-    /// How a call ends.
+    /// Calls it even if the user asked to stop: it removes what would be left behind.
+    ///
+    /// # Errors
+    /// It was not served: why.
+    pub fn clean(&self, node: Option<u32>, system: &str, body: Vec<u8>) -> Result<(), Failure> {
+        answered(self.runtime.block_on(self.begin(node, system, body))).map(drop)
+    }
+
+    /// How a call ends, unless the user asks to stop.
     fn end(&self, asked: Asked) -> Result<(u32, Vec<u8>), Failure> {
-        match self.runtime.block_on(asked).map_err(Failure::unfinished)?.map_err(failure)? {
-            (node, Answer::Done(bytes)) => Ok((node, bytes)),
-            (_, Answer::Failed(why)) => Err(Failure::bad_input(why)),
-        }
+        self.runtime.block_on(async {
+            tokio::select! {
+                biased;
+                () = interrupt::waited_for() => Err(Failure::interrupted()),
+                ended = asked => answered(ended),
+            }
+        })
     }
 
     /// The nodes that are asked when all are: those that are here, or the one that was named.
@@ -66,10 +76,19 @@ impl Door {
         if let Some(node) = self.node {
             return Ok(vec![node]);
         }
-        let asked = ask::status(&Tcp, &self.at, &self.secret, &self.timing);
+        let asked = ask::status(&Tcp, &self.of, &self.timing);
         let status = self.runtime.block_on(asked).map_err(failure)?;
         let here = status.members.iter().filter(|member| member.presence == Some(Presence::Present));
         Ok(here.map(|member| member.rank).collect())
+    }
+}
+
+/// What came of a call.
+fn answered(ended: Result<Result<(u32, Answer), CallError>, JoinError>) -> Result<(u32, Vec<u8>), Failure> {
+    match ended.map_err(Failure::unfinished)?.map_err(failure)? {
+        (node, Answer::Done(bytes)) => Ok((node, bytes)),
+        (_, Answer::Failed(Failed { why, is_final: true })) => Err(Failure::bad_input(why)),
+        (_, Answer::Failed(Failed { why, is_final: false })) => Err(Failure::unfinished(why)),
     }
 }
 

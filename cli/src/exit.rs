@@ -51,6 +51,11 @@ impl Failure {
         Failure::new(Exit::Unfinished, line)
     }
 
+    /// The user asked to stop.
+    pub fn interrupted() -> Failure {
+        Failure::unfinished("interrupted")
+    }
+
     /// A promise was broken, and there is no report to show it in.
     #[cfg(feature = "hw")]
     pub fn violated(line: impl fmt::Display) -> Failure {
@@ -82,6 +87,11 @@ impl Failure {
     /// The same, with where it happened in front.
     pub fn at(self, place: impl fmt::Display) -> Failure {
         Failure { line: format!("{place}: {}", self.line), ..self }
+    }
+
+    /// The same, with what its reader knows in place of what it does not know.
+    pub fn saying(self, known: &str, instead_of: &str) -> Failure {
+        Failure { line: self.line.replace(instead_of, known), ..self }
     }
 
     /// The same after a verdict that was told: a broken promise counts more than what went wrong beside it.

@@ -2,8 +2,10 @@
 
 use crate::exit::Exit;
 use crate::logfile;
+use std::io::{self, Write};
 use std::ops::ControlFlow;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 /// A process has one terminal and one set of signal handlers, so this is the program's one global variable.
 static STOP: AtomicBool = AtomicBool::new(false);
@@ -19,6 +21,15 @@ pub fn install() {
     });
 }
 
+/// Ends the process at the first signal, for what leaves nothing behind.
+pub fn end_at_once() {
+    let _ = ctrlc::set_handler(|| {
+        // Nobody may be reading; the exit code tells the same.
+        let _ = writeln!(io::stderr(), "weft: interrupted");
+        std::process::exit(Exit::Unfinished as i32);
+    });
+}
+
 /// Asks the run to stop, as the user would.
 pub fn request() {
     STOP.store(true, Ordering::SeqCst);
@@ -28,6 +39,16 @@ pub fn request() {
 pub fn requested() -> bool {
     STOP.load(Ordering::Relaxed)
 }
+
+/// Waits until the user asks to stop.
+pub async fn waited_for() {
+    while !requested() {
+        tokio::time::sleep(LOOK).await;
+    }
+}
+
+/// How often who waits looks whether the user asked to stop.
+pub const LOOK: Duration = Duration::from_millis(50);
 
 /// The same, as a run asks it from time to time.
 pub fn go_on() -> ControlFlow<()> {

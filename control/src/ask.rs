@@ -3,7 +3,7 @@
 use crate::connection::Out;
 use crate::frame::Ended;
 use crate::handshake::{Channel, HandshakeError, call};
-use crate::message::{Answer, Call, Opening, Question, Status, ToClient, decode};
+use crate::message::{Answer, Ask, Call, Opening, Question, Status, ToClient, decode};
 use crate::net::{Endpoint, Network};
 use crate::refusal::Refusal;
 use crate::secret::Secret;
@@ -54,6 +54,17 @@ impl CallError {
     }
 }
 
+/// The cluster that a client asks.
+#[derive(Clone, Debug)]
+pub struct Meeting {
+    /// Where its coordinator is.
+    pub at: Endpoint,
+    /// Its secret.
+    pub secret: Secret,
+    /// Its name, if the client knows it: a coordinator of another cluster does not answer then.
+    pub cluster: Option<String>,
+}
+
 /// Connects, within [`Timing::connect`].
 async fn connect<N: Network>(net: &N, at: &Endpoint, timing: &Timing) -> Result<N::Stream, CallError> {
     let why = match timeout(timing.connect, net.connect(at)).await {
@@ -82,30 +93,24 @@ pub(crate) async fn open<N: Network>(
 }
 
 /// Asks for the state of a cluster.
-pub async fn status<N: Network>(
-    net: &N,
-    at: &Endpoint,
-    secret: &Secret,
-    timing: &Timing,
-) -> Result<Status, CallError> {
-    match ask(net, at, secret, timing, Question::Status, timing.handshake).await? {
+pub async fn status<N: Network>(net: &N, of: &Meeting, timing: &Timing) -> Result<Status, CallError> {
+    match ask(net, of, timing, Question::Status, timing.handshake).await? {
         ToClient::Status(status) => Ok(*status),
-        other => Err(misunderstood(at, &other)),
+        other => Err(misunderstood(&of.at, &other)),
     }
 }
 
 /// Calls a system of a node: the node's rank, and its answer. The coordinator passes the call on.
 pub async fn system<N: Network>(
     net: &N,
-    at: &Endpoint,
-    secret: &Secret,
+    of: &Meeting,
     timing: &Timing,
     call: Call,
 ) -> Result<(u32, Answer), CallError> {
     // The coordinator says it if the node does not answer.
-    match ask(net, at, secret, timing, Question::Call(call), timing.call + timing.handshake).await? {
+    match ask(net, of, timing, Question::Call(call), timing.call + timing.handshake).await? {
         ToClient::Answer { node, answer } => Ok((node, answer)),
-        other => Err(misunderstood(at, &other)),
+        other => Err(misunderstood(&of.at, &other)),
     }
 }
 
@@ -119,13 +124,13 @@ fn misunderstood(at: &Endpoint, answer: &ToClient) -> CallError {
 
 async fn ask<N: Network>(
     net: &N,
-    at: &Endpoint,
-    secret: &Secret,
+    Meeting { at, secret, cluster }: &Meeting,
     timing: &Timing,
     question: Question,
     patience: Duration,
 ) -> Result<ToClient, CallError> {
-    let mut channel = open(net, at, secret, timing, &Opening::Ask(question)).await?;
+    let opening = Opening::Ask(Ask { cluster: cluster.clone(), question });
+    let mut channel = open(net, at, secret, timing, &opening).await?;
     let ended = |why: Ended| CallError::Handshake { at: at.clone(), why: why.into() };
     let end = Instant::now() + patience;
     loop {

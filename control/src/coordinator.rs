@@ -12,7 +12,7 @@ use crate::doorkeeper::Doorkeeper;
 use crate::frame::{Ended, Frame, Kind};
 use crate::handshake::{Channel, HandshakeError, admit};
 use crate::message::{
-    CALL, Call, ENTRIES, FromNode, Opening, Question, Status, TEXT, ToClient, ToNode, decode,
+    Ask, CALL, Call, ENTRIES, FromNode, Opening, Question, Status, TEXT, ToClient, ToNode, decode,
 };
 use crate::net::{Endpoint, Listener, Network};
 use crate::refusal::Refusal;
@@ -281,6 +281,10 @@ impl<N: Network> Service<N> {
         self.door.leave(conn.0);
         let now = self.now();
         match how {
+            // Nobody has been turned away: a program that was stopped goes like that.
+            How::Stranger(HandshakeError::Ended(why @ (Ended::Closed | Ended::Cut | Ended::Broke(_)))) => {
+                tracing::debug!("{from} went before it had said who it is: {why}");
+            }
             How::Stranger(why) => {
                 self.roster.counts.strangers += 1;
                 self.door.complain(now, from, &why.to_string());
@@ -306,11 +310,11 @@ impl<N: Network> Service<N> {
                 self.conns.insert(conn, Conn { out, client: false });
                 self.roster.join(now, conn, from.ip(), join);
             }
-            Input::Opened(Opening::Ask(question), out) => {
+            Input::Opened(Opening::Ask(ask), out) => {
                 self.door.leave(conn.0);
                 self.conns.insert(conn, Conn { out, client: true });
                 self.clients += 1;
-                self.answer(conn, from, question);
+                self.answer(conn, from, ask);
             }
             Input::FromNode(FromNode::Alive) => {}
             Input::FromNode(FromNode::Here) => self.roster.is_here(conn),
@@ -331,9 +335,13 @@ impl<N: Network> Service<N> {
         }
     }
 
-    fn answer(&mut self, conn: ConnId, from: SocketAddr, question: Question) {
+    fn answer(&mut self, conn: ConnId, from: SocketAddr, Ask { cluster, question }: Ask) {
+        let here = &self.coordinator.config.terms.cluster;
         let refused = match question {
             _ if self.clients > CLIENTS => Refusal::Full { most: CLIENTS as u32 },
+            _ if cluster.as_ref().is_some_and(|cluster| cluster != here) => {
+                Refusal::Cluster { coordinator: here.clone(), caller: cluster.unwrap_or_default() }
+            }
             Question::Status => {
                 self.roster.counts.answered += 1;
                 let status = ToClient::Status(Box::new(self.roster.status(self.now())));

@@ -5,7 +5,7 @@ use crate::connection::{Out, Pace, QUEUE, converse};
 use crate::frame::{Ended, Frame, Kind};
 use crate::handshake::Channel;
 use crate::member::{Config, MemberError, Members};
-use crate::message::{Answer, Entry, FromNode, Opening, Presence, Report, ToNode, decode};
+use crate::message::{Answer, Entry, Failed, FromNode, Opening, Presence, Report, ToNode, decode};
 use crate::net::Network;
 use crate::refusal::Refusal;
 use crate::timing::Timing;
@@ -317,8 +317,8 @@ impl<N: Network> Keeper<N> {
             }
             Ok(ToNode::Call { id, system, body }) => {
                 if let (Err(_), Some(out)) = (self.calls.try_send(Called { id, system, body }), out) {
-                    let answer =
-                        Answer::Failed("the node has more calls than it takes: call again".to_string());
+                    let why = "the node has more calls than it takes: call again";
+                    let answer = Answer::Failed(Failed::for_now(why));
                     let _ = out.try_send(Out::control(&FromNode::Answer { id, answer }));
                 }
             }

@@ -32,7 +32,7 @@ pub enum Opening {
     /// A node joins.
     Join(Join),
     /// A client asks, is answered, and goes.
-    Ask(Question),
+    Ask(Ask),
 }
 
 /// What a node says of itself.
@@ -55,6 +55,15 @@ pub struct Join {
     /// What peers need to connect to its adapters; opaque here.
     #[serde(with = "hex")]
     pub blob: Vec<u8>,
+}
+
+/// A client's question.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Ask {
+    /// The cluster that it means; none: whichever is there.
+    pub cluster: Option<String>,
+    /// What it asks.
+    pub question: Question,
 }
 
 /// What a client asks.
@@ -85,8 +94,29 @@ pub struct Call {
 pub enum Answer {
     /// It was done; in the system's own language, at most [`CALL`] bytes.
     Done(#[serde(with = "hex")] Vec<u8>),
-    /// It was not, or nobody knows: why, in one line.
-    Failed(String),
+    /// It was not, or nobody knows.
+    Failed(Failed),
+}
+
+/// Why a system did not do what a call says.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Failed {
+    /// In one line.
+    pub why: String,
+    /// Whether another attempt cannot end otherwise until somebody changes something.
+    pub is_final: bool,
+}
+
+impl Failed {
+    /// Somebody has to change something first.
+    pub fn for_good(why: impl Into<String>) -> Failed {
+        Failed { why: why.into(), is_final: true }
+    }
+
+    /// It may be done if it is asked for again.
+    pub fn for_now(why: impl Into<String>) -> Failed {
+        Failed { why: why.into(), is_final: false }
+    }
 }
 
 /// From a node.
@@ -257,7 +287,7 @@ pub struct Counts {
     pub answered: u64,
     /// Nodes and clients that were refused.
     pub refused: u64,
-    /// Connections that ended before they had proved who they are.
+    /// Connections that were turned away because they did not prove who they are. One that its caller closed before is none.
     pub strangers: u64,
 }
 
@@ -289,7 +319,8 @@ mod tests {
     fn the_longest_call_and_the_longest_answer_fit_into_messages() {
         let (system, body) = ("x".repeat(TEXT), vec![255; CALL]);
         let call = Call { node: Some(u32::MAX), system: system.clone(), body: body.clone() };
-        assert!(encode(&Opening::Ask(Question::Call(call))).len() <= FROM_CALLER);
+        let ask = Ask { cluster: Some("\u{1}".repeat(TEXT)), question: Question::Call(call) };
+        assert!(encode(&Opening::Ask(ask)).len() <= FROM_CALLER);
         assert!(
             encode(&FromNode::Answer { id: u64::MAX, answer: Answer::Done(body.clone()) }).len()
                 <= FROM_CALLER

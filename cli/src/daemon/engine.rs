@@ -128,7 +128,7 @@ impl<V: Verbs> Engine<V> {
         };
         let (kind, body) = match served {
             Ok(bytes) => (Kind::Done, bytes),
-            Err(why) => (Kind::Failed, why.into_bytes()),
+            Err(why) => (Kind::Failed, serde_json::to_vec(&why).expect("a text can always be written")),
         };
         self.say(&Frame { kind, call, body });
     }

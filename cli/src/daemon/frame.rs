@@ -26,7 +26,7 @@ pub enum Kind {
     Stop = 2,
     /// From them: it was done.
     Done = 3,
-    /// From them: it was not; why, in UTF-8.
+    /// From them: it was not; why, as JSON.
     Failed = 4,
     /// From them: what they report, as JSON.
     Report = 5,

@@ -10,7 +10,7 @@ use std::thread;
 use tokio::sync::{mpsc, oneshot};
 use weft_control::daemon::systems::{Request, Seat};
 use weft_control::member::Members;
-use weft_control::message::{Answer, Report};
+use weft_control::message::{Answer, Failed, Report};
 
 /// Runs the systems of a node of a cluster of so many.
 ///
@@ -56,7 +56,7 @@ async fn met(seat: &mut Seat, setup: &Setup, nodes: u32) -> Result<Option<Vec<Ip
                 let missing = missing.iter().map(u32::to_string).collect::<Vec<_>>().join(", ");
                 let why = format!("node {rank} begins {system} once all nodes have been here, and these have not: {missing}");
                 // Who asked may have gone.
-                let _ = answer.send(Answer::Failed(why));
+                let _ = answer.send(Answer::Failed(Failed::for_now(why)));
             }
         }
     }
@@ -102,7 +102,7 @@ async fn talk(seat: &mut Seat, setup: &Setup, mut end: End) -> Result<(), String
                 } else {
                     let why = format!("node {rank} does not run {system}");
                     // Who asked may have gone.
-                    let _ = answer.send(Answer::Failed(why));
+                    let _ = answer.send(Answer::Failed(Failed::for_good(why)));
                 }
             }
         }
@@ -117,7 +117,9 @@ async fn obey(
     let Frame { kind, call, body } = frame;
     let answer = match kind {
         Kind::Done => Answer::Done(body),
-        Kind::Failed => Answer::Failed(String::from_utf8_lossy(&body).into_owned()),
+        Kind::Failed => {
+            Answer::Failed(serde_json::from_slice(&body).expect("the other end is of this process"))
+        }
         Kind::Report => {
             if let Ok(report) = serde_json::from_slice(&body) {
                 // Without a daemon there is nobody to tell.

@@ -4,12 +4,12 @@ use std::cell::Cell;
 use std::collections::BTreeMap;
 use weft_check::scenario::{Membership, Span};
 use weft_control::daemon::config::{Systems, Wire as By};
-use weft_control::message::{CALL, Report, View};
+use weft_control::message::{CALL, Failed, Report, View};
 use weft_protocols::ddss::named::{self, Named, NamedError};
 use weft_protocols::ddss::{Ddss, DdssError};
 use weft_protocols::members::Members;
-use weft_protocols::pario::remote::{self, Remote};
-use weft_protocols::pario::{FsConfig, Pario, Wire};
+use weft_protocols::pario::remote::{self, Remote, RemoteError};
+use weft_protocols::pario::{FsConfig, FsError, Pario, Wire};
 use weft_protocols::rt::Rt;
 use weft_protocols::transport::{Mesh, MeshConfig, Rank};
 use weft_verbs::{Nanos, Verbs};
@@ -76,25 +76,25 @@ impl<V: Verbs> Services<V> {
     /// Serves a call to segments.
     ///
     /// # Errors
-    /// Why it was not served, in one line.
-    pub async fn segments(&self, body: &[u8]) -> Result<Vec<u8>, String> {
+    /// Why it was not served.
+    pub async fn segments(&self, body: &[u8]) -> Result<Vec<u8>, Failed> {
         let Some(Segments { named, out, .. }) = &self.segments else { return Err(none(super::SEGMENTS)) };
-        let request = named::Request::from_bytes(body).map_err(|why| why.to_string())?;
+        let request = named::Request::from_bytes(body).map_err(|why| Failed::for_good(why.to_string()))?;
         let served = named.serve(request).await;
         if let Err(NamedError::Ddss(DdssError::Out)) = served {
             out.set(true);
         }
-        fitting(served.map_err(|why| why.to_string())?.to_bytes())
+        fitting(served.map_err(|why| of_segments(&why))?.to_bytes())
     }
 
     /// Serves a call to files.
     ///
     /// # Errors
-    /// Why it was not served, in one line.
-    pub async fn files(&self, body: &[u8]) -> Result<Vec<u8>, String> {
+    /// Why it was not served.
+    pub async fn files(&self, body: &[u8]) -> Result<Vec<u8>, Failed> {
         let Some((_, files)) = &self.files else { return Err(none(super::FILES)) };
-        let request = remote::Request::from_bytes(body).map_err(|why| why.to_string())?;
-        fitting(files.serve(request).await.map_err(|why| why.to_string())?.to_bytes())
+        let request = remote::Request::from_bytes(body).map_err(|why| Failed::for_good(why.to_string()))?;
+        fitting(files.serve(request).await.map_err(|why| of_files(&why))?.to_bytes())
     }
 
     /// Tells the others that this node leaves.
@@ -162,14 +162,69 @@ fn owned<const N: usize>(said: [(&str, String); N]) -> BTreeMap<String, String> 
     said.map(|(key, value)| (key.to_string(), value)).into()
 }
 
-fn none(system: &str) -> String {
-    format!("this node does not run {system}")
+fn none(system: &str) -> Failed {
+    Failed::for_good(format!("this node does not run {system}"))
+}
+
+/// Why a call to files was not served, and whether it may be if it is asked again: what depends on servers, and not on what was asked,
+/// passes.
+fn of_files(why: &RemoteError) -> Failed {
+    use FsError::{Closed, Full, Io, Member, NotExecuted, Send, Unknown, WritesLost};
+    let passes = match why {
+        RemoteError::Late(_) | RemoteError::Verbs(_) => true,
+        RemoteError::Fs(_, why) => matches!(
+            why,
+            Closed
+                | Full
+                | Io
+                | FsError::Memory
+                | Member
+                | NotExecuted(_)
+                | Send(_)
+                | Unknown
+                | FsError::Verbs(_)
+                | WritesLost
+        ),
+        RemoteError::Replaced(_) | RemoteError::TooMuch(_) | RemoteError::Layout => false,
+    };
+    if passes { Failed::for_now(why.to_string()) } else { Failed::for_good(why.to_string()) }
+}
+
+/// The same of segments.
+fn of_segments(why: &NamedError) -> Failed {
+    use DdssError::{Absent, Closed, NotExecuted, Send, Slow, Verbs};
+    let passes = match why {
+        NamedError::Restless(_) => true,
+        NamedError::Ddss(why) => {
+            matches!(why, Absent(_) | Closed | DdssError::Memory | NotExecuted(_) | Send(_) | Slow | Verbs(_))
+        }
+        _ => false,
+    };
+    if passes { Failed::for_now(why.to_string()) } else { Failed::for_good(why.to_string()) }
 }
 
 /// An answer that the control plane passes on.
-fn fitting(bytes: Vec<u8>) -> Result<Vec<u8>, String> {
+fn fitting(bytes: Vec<u8>) -> Result<Vec<u8>, Failed> {
     match bytes.len() <= CALL {
         true => Ok(bytes),
-        false => Err(format!("the answer has {} bytes, and at most {CALL} are passed on", bytes.len())),
+        false => {
+            let why = format!("the answer has {} bytes, and at most {CALL} are passed on", bytes.len());
+            Err(Failed::for_good(why))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_server_that_is_down_is_no_mistake_of_who_asks() {
+        let file = |why| of_files(&RemoteError::Fs("f".to_string(), why)).is_final;
+        assert!(!of_files(&RemoteError::Late("f".to_string())).is_final);
+        assert!(!file(FsError::Unknown) && !file(FsError::Full));
+        assert!(file(FsError::Exists) && file(FsError::NotFound) && file(FsError::Distribution));
+        assert!(of_segments(&NamedError::Name).is_final);
+        assert!(!of_segments(&NamedError::Ddss(DdssError::Absent(Rank::from_index(1)))).is_final);
     }
 }

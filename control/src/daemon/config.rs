@@ -3,6 +3,7 @@
 use crate::message::TEXT;
 use crate::net::Endpoint;
 use serde::{Deserialize, Deserializer};
+use std::fmt;
 use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -167,21 +168,50 @@ fn some_endpoint<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Endpoint>,
 
 /// Why a file is no configuration.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{path}: {why}", path = path.display())]
+#[error("{}{wrong}", path.display())]
 pub struct ConfigError {
     path: PathBuf,
+    wrong: Wrong,
+}
+
+/// What is wrong with a text, and in which line, from 1, if it is about one.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Wrong {
+    line: Option<usize>,
     why: String,
+}
+
+impl Wrong {
+    /// The parser's words, at the line that they are about.
+    fn of(text: &str, error: &toml::de::Error) -> Wrong {
+        let line = |at: usize| 1 + text.bytes().take(at).filter(|byte| *byte == b'\n').count();
+        Wrong { line: error.span().map(|span| line(span.start)), why: error.message().to_string() }
+    }
+}
+
+impl From<String> for Wrong {
+    fn from(why: String) -> Wrong {
+        Wrong { line: None, why }
+    }
+}
+
+/// As it stands behind the name of a file.
+impl fmt::Display for Wrong {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.line.map_or(Ok(()), |line| write!(f, ":{line}"))?;
+        write!(f, ": {}", self.why)
+    }
 }
 
 impl Config {
     /// Reads a file.
     pub fn read(path: &Path) -> Result<Config, ConfigError> {
-        let failed = |why: String| ConfigError { path: path.into(), why };
-        let about = std::fs::metadata(path).map_err(|why| failed(why.to_string()))?;
+        let failed = |wrong: Wrong| ConfigError { path: path.into(), wrong };
+        let about = std::fs::metadata(path).map_err(|why| failed(why.to_string().into()))?;
         if about.len() > LONGEST {
-            return Err(failed("it is longer than a megabyte: is it the right file?".to_string()));
+            return Err(failed("it is longer than a megabyte: is it the right file?".to_string().into()));
         }
-        let text = std::fs::read_to_string(path).map_err(|why| failed(why.to_string()))?;
+        let text = std::fs::read_to_string(path).map_err(|why| failed(why.to_string().into()))?;
         Config::parse(&text).map_err(failed)
     }
 
@@ -189,14 +219,14 @@ impl Config {
     ///
     /// # Errors
     /// What is wrong, in words.
-    pub fn parse(text: &str) -> Result<Config, String> {
-        let config: Config = toml::from_str(text).map_err(|why| why.to_string())?;
+    pub fn parse(text: &str) -> Result<Config, Wrong> {
+        let config: Config = toml::from_str(text).map_err(|why| Wrong::of(text, &why))?;
         let Cluster { name, nodes, .. } = &config.cluster;
         if name.is_empty() || name.len() > TEXT || name.contains(char::is_control) {
-            return Err(format!("[cluster] name: 1 to {TEXT} characters without control characters"));
+            return Err(format!("[cluster] name: 1 to {TEXT} characters without control characters").into());
         }
         if !(1..=NODES).contains(nodes) {
-            return Err(format!("[cluster] nodes = {nodes}: 1 to {NODES}"));
+            return Err(format!("[cluster] nodes = {nodes}: 1 to {NODES}").into());
         }
         config.systems.check(config.cluster.nodes)?;
         Ok(config)
@@ -273,7 +303,7 @@ mod tests {
             (SMALL.replace("nodes = 2", "nodes = 0"), "[cluster] nodes = 0: 1 to 4096"),
             (SMALL.replace("\"blue\"", "\"\""), "[cluster] name: 1 to 256 characters"),
             (SMALL.replace("\"n0\"", "\"n0:x\""), "'n0:x' is no HOST or HOST:PORT"),
-            (format!("{SMALL}nodez = 1\n"), "unknown field `nodez`"),
+            (format!("{SMALL}nodez = 1\n"), ":5: unknown field `nodez`"),
             (format!("{SMALL}[nodes]\n"), "unknown field `nodes`"),
             (format!("{SMALL}[systems]\nlease_ms = 0\n"), "[systems] lease_ms = 0: 1 to 3600000"),
             (format!("{SMALL}[systems]\nfile_servers = 3\n"), "[systems] file_servers = 3: at most 2"),
@@ -282,12 +312,12 @@ mod tests {
                 format!("{SMALL}[systems]\nsegments = true\nwire = \"tcp\"\n"),
                 "[systems] segments = true: they need RDMA devices",
             ),
-            (format!("{SMALL}[systems]\nwire = \"rail\"\n"), "unknown variant `rail`"),
+            (format!("{SMALL}[systems]\nwire = \"rail\"\n"), ":6: unknown variant `rail`"),
             (String::new(), "missing field `cluster`"),
         ];
         for (text, says) in cases {
-            let line = Config::parse(&text).expect_err(&text);
-            assert!(line.contains(says), "{line}");
+            let line = Config::parse(&text).expect_err(&text).to_string();
+            assert!(line.contains(says) && !line.contains('\n'), "{line}");
         }
     }
 }

@@ -4,7 +4,7 @@
 //! and their answers, and what the systems report.
 
 use crate::member::{Members, Membership};
-use crate::message::{Answer, Report};
+use crate::message::{Answer, Failed, Report};
 use std::time::Duration;
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio::task::JoinSet;
@@ -51,7 +51,7 @@ pub async fn none(mut seat: Seat) -> Result<(), String> {
         while let Some(Request { system, answer, .. }) = seat.calls.recv().await {
             let why = format!("node {} does not run {system}", seat.rank);
             // Who asked may have gone.
-            let _ = answer.send(Answer::Failed(why));
+            let _ = answer.send(Answer::Failed(Failed::for_good(why)));
         }
     };
     tokio::select! {
@@ -96,7 +96,7 @@ impl Desk {
     pub fn call(&mut self, id: u64, system: String, body: Vec<u8>) {
         let (answer, told) = oneshot::channel();
         let passed = self.calls.try_send(Request { system, body, answer });
-        let failed = |why: &str| Answer::Failed(why.to_string());
+        let failed = |why: &str| Answer::Failed(Failed::for_now(why));
         self.open.spawn(async move {
             let answer = match (passed, told.await) {
                 (Ok(()), Ok(answer)) => answer,

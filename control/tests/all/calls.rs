@@ -55,9 +55,10 @@ fn call(cluster: &mut Cluster<'_>, host: &str, node: Option<u32>, system: &str, 
         let call = call.clone();
         async move {
             let at = Endpoint::new("meet", weft_control::PORT);
-            match ask::system(&net, &at, &secret(), &Timing::default(), call).await {
+            let of = ask::Meeting { at, secret: secret(), cluster: Some("blue".to_string()) };
+            match ask::system(&net, &of, &Timing::default(), call).await {
                 Ok((node, Answer::Done(body))) => format!("{node}: {}", String::from_utf8_lossy(&body)),
-                Ok((node, Answer::Failed(why))) => format!("{node} failed: {why}"),
+                Ok((node, Answer::Failed(failed))) => format!("{node} failed: {}", failed.why),
                 Err(why) => why.to_string(),
             }
         }

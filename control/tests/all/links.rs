@@ -90,7 +90,7 @@ fn a_node_that_does_not_hear_gives_its_connection_up() {
         cluster.sim.repair_oneway("meet", "n1");
         is_back(&mut cluster);
         let lines = cluster.since_met();
-        // Its calls arrive, and their answers do not: each of them is a stranger in the log.
+        // Its calls arrive, and their answers do not: one that says nothing for long is a stranger in the log.
         assert_eq!(
             (lines[0].as_str(), lines.last().map(String::as_str)),
             (CLOSED, Some(JOINED)),

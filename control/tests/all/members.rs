@@ -2,7 +2,7 @@
 
 use crate::cluster::{Cluster, Kept, draw, every_seed, every_seed_of, ms, secret};
 use std::time::Duration;
-use weft_control::ask::status;
+use weft_control::ask::{Meeting, status};
 use weft_control::member::{Membership, join};
 use weft_control::message::{Presence, Status};
 use weft_control::net::Endpoint;
@@ -151,13 +151,23 @@ fn a_member_may_leave_amid_a_join() {
 
 /// A client that asks at once; what it was told.
 fn ask(cluster: &mut Cluster<'_>, host: &str, secret: Secret) -> Kept<Option<Status>> {
+    ask_of(cluster, host, secret, None)
+}
+
+/// The same of a cluster of that name.
+fn ask_of(
+    cluster: &mut Cluster<'_>,
+    host: &str,
+    secret: Secret,
+    name: Option<&'static str>,
+) -> Kept<Option<Status>> {
     let kept = Kept::default();
     let told = kept.clone();
     cluster.program(host, move |net| {
-        let (secret, told) = (secret.clone(), told.clone());
+        let (secret, told, cluster) = (secret.clone(), told.clone(), name.map(str::to_string));
         async move {
             let at = Endpoint::new("meet", weft_control::PORT);
-            match status(&net, &at, &secret, &Timing::default()).await {
+            match status(&net, &Meeting { at, secret, cluster }, &Timing::default()).await {
                 Ok(status) => {
                     *told.lock().expect("nobody panics with it") = Some(status);
                     "told".to_string()
@@ -167,6 +177,23 @@ fn ask(cluster: &mut Cluster<'_>, host: &str, secret: Secret) -> Kept<Option<Sta
         }
     });
     kept
+}
+
+#[test]
+fn a_client_that_means_another_cluster_is_not_answered() {
+    every_seed(|seed| {
+        let mut cluster = Cluster::met(seed, 1);
+        cluster.until(ms(1_000));
+        let told = ask_of(&mut cluster, "client", secret(), Some("red"));
+        cluster.until(cluster.sim.elapsed() + ms(300));
+        assert!(told.lock().expect("nobody panics with it").is_none());
+        let line = "this is cluster 'blue', and the caller belongs to 'red': is the address right?";
+        assert_eq!(cluster.outcomes("client"), [format!("the coordinator at meet:7471 refused: {line}")]);
+        let told = ask_of(&mut cluster, "other", secret(), Some("blue"));
+        cluster.until(cluster.sim.elapsed() + ms(300));
+        assert!(told.lock().expect("nobody panics with it").is_some());
+        cluster.finish();
+    });
 }
 
 #[test]

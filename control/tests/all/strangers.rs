@@ -60,6 +60,24 @@ fn silence_is_turned_away_after_five_seconds() {
 }
 
 #[test]
+fn a_program_that_is_stopped_before_it_has_said_who_it_is_is_no_stranger() {
+    every_seed(|seed| {
+        let mut cluster = Cluster::met(seed, 2);
+        cluster.until(ms(1_000 + draw(seed, 1, 0, 700)));
+        cluster.program("client", move |net| async move {
+            let mut stream = connect(&net).await;
+            stream.write_all(b"WEFT\x00\x01").await.expect("nobody has closed yet");
+            // It ends, and its connection with it.
+            "stopped".to_string()
+        });
+        cluster.until(ms(8_000));
+        assert_eq!(cluster.outcomes("client"), ["stopped"]);
+        assert_eq!(cluster.since_met(), [""; 0]);
+        cluster.finish();
+    });
+}
+
+#[test]
 fn another_version_of_the_protocol_is_told_ours() {
     sends(
         b"WEFT\x00\x07",
