@@ -4,13 +4,16 @@ use crate::daemon::FILES;
 use crate::door::{Calls, Door, odd};
 use crate::exit::{Exit, Failure};
 use crate::fs_args::{FsArgs, FsCommand};
-use crate::output;
+use crate::logfile::LogFile;
 use crate::progress::Progress;
 use crate::table::{Table, count};
+use crate::{interrupt, output};
 use serde_json::json;
 use std::fs::File;
 use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, sync_channel};
+use std::thread;
 use weft_control::secret;
 use weft_protocols::pario::remote::{Listed, MOST, Reply, Request};
 use weft_protocols::pario::{self, Distribution, Handle};
@@ -86,14 +89,18 @@ fn each(door: &Door, paths: &[String], request: impl Fn(String) -> Request) -> R
 fn mv(door: &Door, from: &str, to: &str, replaces: bool) -> Result<(), Failure> {
     check(from)?;
     check_directory(to)?;
-    let list = Request::List { directory: to.to_string(), after: String::new(), sizes: false };
-    let to = match ask(door, &list) {
-        Ok(Reply::Names { .. }) => format!("{}/{}", to.trim_end_matches('/'), last(from)),
-        // Whatever else it is, what is asked next says.
-        _ => to.to_string(),
+    let to = match is_directory(door, to) {
+        true => format!("{}/{}", to.trim_end_matches('/'), last(from)),
+        false => to.to_string(),
     };
     check(&to)?;
     done(&ask(door, &Request::Rename { from: from.to_string(), to, replaces })?)
+}
+
+/// Whether a path is known to be one of a directory. Whatever else it is, what is asked next says.
+fn is_directory(door: &Door, path: &str) -> bool {
+    let list = Request::List { directory: path.to_string(), after: String::new(), sizes: false };
+    matches!(ask(door, &list), Ok(Reply::Names { .. }))
 }
 
 fn ls(door: &Door, directory: &str, sizes: bool, as_json: bool) -> Result<(), Failure> {
@@ -134,54 +141,58 @@ struct Put<'a> {
 }
 
 impl Put<'_> {
-    /// Makes it under another name, fills it, and gives it its own: a part of it never has that. One that was not filled is removed again.
+    /// Makes it under another name, fills it, and gives it its own: a part of it never has that. One that was not filled is removed again,
+    /// also where the user asks to stop.
     fn put(&self, from: &Path, layout: (Option<u32>, Option<u16>), force: bool) -> Result<u64, Failure> {
+        interrupt::install();
         // Before anything is removed.
-        let (mut reader, size): (Box<dyn Read>, Option<u64>) = if from == Path::new("-") {
-            (Box::new(io::stdin().lock()), None)
-        } else {
-            let failed = |why| Failure::bad_input(format!("{}: {why}", from.display()));
-            let file = File::open(from).map_err(failed)?;
-            let about = file.metadata().map_err(failed)?;
-            if about.is_dir() {
-                return Err(failed(io::ErrorKind::IsADirectory.into()));
-            }
-            (Box::new(file), about.is_file().then_some(about.len()))
-        };
-        if !force && stat(self.door, self.name).is_ok() {
-            return Err(Failure::unfinished(format!(
-                "{}: there is a file of that name: --force?",
-                self.name
-            )));
-        }
+        let (reader, size) = opened(from)?;
+        self.may_be_made(force)?;
         let part = part_of(self.name, secret::number().map_err(Failure::unfinished)?);
-        let (strip, servers) = layout;
-        let create = Request::Create { name: part.clone(), strip, servers };
-        let Reply::Stat { handle, .. } = ask(self.door, &create)? else { return Err(odd()) };
-        let filled = self.fill(&mut reader, (&part, handle), size);
-        let named = filled.and_then(|size| {
+        let named = self.create(&part, layout).and_then(|handle| {
+            let size = self.fill(reader, (&part, handle), size)?;
             let (from, to) = (part.clone(), self.name.to_string());
             done(&ask(self.door, &Request::Rename { from, to, replaces: force })?).map(|()| size)
         });
-        if named.is_err() {
+        named.map_err(|failure| {
             // What has failed is told, whatever this comes to.
-            let _ = ask(self.door, &Request::Remove { name: part });
+            let remove = Request::Remove { name: part.clone() };
+            let _ = self.door.clean(self.door.node, FILES, remove.to_bytes());
+            failure.saying(self.name, &format!("{part} to {}", self.name)).saying(self.name, &part)
+        })
+    }
+
+    /// Refuses now what would fail once all bytes are there.
+    fn may_be_made(&self, force: bool) -> Result<(), Failure> {
+        let name = self.name;
+        if is_directory(self.door, name) {
+            return Err(Failure::bad_input(format!("{name} is a directory: say the new file's name in it")));
         }
-        named
+        match !force && stat(self.door, name).is_ok() {
+            true => Err(Failure::bad_input(format!("{name} exists; add --force to replace it"))),
+            false => Ok(()),
+        }
+    }
+
+    fn create(&self, part: &str, (strip, servers): (Option<u32>, Option<u16>)) -> Result<Handle, Failure> {
+        match ask(self.door, &Request::Create { name: part.to_string(), strip, servers })? {
+            Reply::Stat { handle, .. } => Ok(handle),
+            _ => Err(odd()),
+        }
     }
 
     fn fill(
         &self,
-        from: &mut dyn Read,
+        from: Box<dyn Read + Send>,
         (part, handle): (&str, Handle),
         size: Option<u64>,
     ) -> Result<u64, Failure> {
         let mut progress = Progress::begin(self.quiet);
         let mut calls = Calls::new(self.door, FILES, AT_ONCE);
+        let pieces = pieces(from);
         let mut at = 0;
         loop {
-            let mut bytes = Vec::new();
-            from.take(MOST.into()).read_to_end(&mut bytes).map_err(Failure::unfinished)?;
+            let bytes = next(&pieces)?;
             let len = bytes.len() as u64;
             if len == 0 {
                 break;
@@ -204,31 +215,72 @@ impl Put<'_> {
     }
 }
 
-/// Copies a file; a part of it never has the final name.
+/// A local file to be read, and its size if it has one.
+fn opened(from: &Path) -> Result<(Box<dyn Read + Send>, Option<u64>), Failure> {
+    if from == Path::new("-") {
+        return Ok((Box::new(io::stdin()), None));
+    }
+    let failed = |why| Failure::bad_input(format!("{}: {why}", from.display()));
+    let file = File::open(from).map_err(failed)?;
+    let about = file.metadata().map_err(failed)?;
+    match about.is_dir() {
+        true => Err(failed(io::ErrorKind::IsADirectory.into())),
+        false => Ok((Box::new(file), about.is_file().then_some(about.len()))),
+    }
+}
+
+/// Reads ahead, on a thread of its own: who asks to stop need not wait for an input that says nothing. A piece without bytes is the end.
+fn pieces(mut from: Box<dyn Read + Send>) -> Receiver<io::Result<Vec<u8>>> {
+    let (send, pieces) = sync_channel(1);
+    thread::spawn(move || {
+        loop {
+            let mut bytes = Vec::new();
+            let read = from.by_ref().take(MOST.into()).read_to_end(&mut bytes).map(|_| bytes);
+            let is_last = read.as_ref().map_or(true, Vec::is_empty);
+            if send.send(read).is_err() || is_last {
+                return;
+            }
+        }
+    });
+    pieces
+}
+
+/// The next piece, unless the user asks to stop.
+fn next(pieces: &Receiver<io::Result<Vec<u8>>>) -> Result<Vec<u8>, Failure> {
+    loop {
+        match pieces.recv_timeout(interrupt::LOOK) {
+            Ok(piece) => return piece.map_err(Failure::unfinished),
+            Err(RecvTimeoutError::Timeout) if interrupt::requested() => return Err(Failure::interrupted()),
+            Err(RecvTimeoutError::Timeout) => {}
+            Err(RecvTimeoutError::Disconnected) => return Ok(Vec::new()),
+        }
+    }
+}
+
+/// Copies a file; a part of it never has the final name, and none is left where the user asks to stop.
 fn get(door: &Door, name: &str, to: &Path, quiet: bool) -> Result<u64, Failure> {
+    interrupt::install();
     let (handle, size, _) = stat(door, name)?;
     if to == Path::new("-") {
-        return copy(door, (name, handle, size), &mut io::stdout().lock(), quiet);
+        let failed = |why| Failure::unfinished(format!("cannot write to standard output: {why}"));
+        return copy(door, (name, handle, size), (&mut io::stdout().lock(), &failed), quiet);
     }
-    let failed = |why: io::Error| Failure::unfinished(format!("{}: {why}", to.display()));
-    let mut part = to.as_os_str().to_owned();
-    part.push(".part");
-    let mut file = File::create(&part).map_err(failed)?;
-    let copied = copy(door, (name, handle, size), &mut file, quiet);
-    let kept = copied.and_then(|size| std::fs::rename(&part, to).map(|()| size).map_err(failed));
-    if kept.is_err() {
-        // What has failed is told, whatever this comes to.
-        let _ = std::fs::remove_file(&part);
-    }
-    kept
+    let file = LogFile::create(to, "the file")?;
+    let copied = copy(door, (name, handle, size), (&mut file.writer()?, &|why| file.failure(&why)), quiet)?;
+    file.finish().map(|()| copied)
 }
 
 fn copy(
     door: &Door,
     (name, handle, size): (&str, Handle, u64),
-    to: &mut dyn Write,
+    (to, failed): (&mut dyn Write, &dyn Fn(io::Error) -> Failure),
     quiet: bool,
 ) -> Result<u64, Failure> {
+    // Whether somebody still reads what was written: a reader that has seen enough is no error.
+    let is_read = |written: io::Result<()>| match written {
+        Err(why) if why.kind() == io::ErrorKind::BrokenPipe => Ok(false),
+        written => written.map(|()| true).map_err(failed),
+    };
     let mut progress = Progress::begin(quiet);
     let mut calls = Calls::new(door, FILES, AT_ONCE);
     // Where the next call begins that is asked, and the next one that is answered.
@@ -245,8 +297,10 @@ fn copy(
         if bytes.is_empty() {
             break;
         }
-        to.write_all(&bytes).map_err(Failure::unfinished)?;
         at += bytes.len() as u64;
+        if !is_read(to.write_all(&bytes))? {
+            return Ok(at);
+        }
         if bytes.len() < MOST as usize {
             // The file ended there. What was asked beyond that is asked again, should it have grown.
             calls = Calls::new(door, FILES, AT_ONCE);
@@ -254,7 +308,7 @@ fn copy(
         }
         progress.at(at as f64 / size.max(1) as f64, || format!("{} bytes", count(at)));
     }
-    to.flush().map_err(Failure::unfinished)?;
+    is_read(to.flush())?;
     progress.end();
     Ok(at)
 }

@@ -3,6 +3,7 @@
 use crate::exit::Failure;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, BufWriter, Write};
+use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -29,6 +30,7 @@ impl LogFile {
         let asked = path.to_path_buf();
         // A link stays a link: what it points to is replaced.
         let path = fs::canonicalize(path).unwrap_or_else(|_| asked.clone());
+        let mut mode = None;
         if let Ok(found) = fs::metadata(&path) {
             if found.is_dir() {
                 return Err(io::ErrorKind::IsADirectory.into());
@@ -37,15 +39,25 @@ impl LogFile {
             if !found.is_file() {
                 return Ok(LogFile { file, names: None, asked, what });
             }
+            mode = Some(found.permissions().mode());
+        } else if fs::symlink_metadata(&path).is_ok() {
+            return Err(io::Error::new(io::ErrorKind::NotFound, "it is a link to what is not there"));
+        } else if path.as_os_str().as_encoded_bytes().ends_with(b"/") {
+            return Err(io::Error::new(io::ErrorKind::NotFound, "there is no such directory"));
         }
         let name = path.file_name().ok_or(io::ErrorKind::InvalidInput)?;
         let mut temporary = std::ffi::OsString::from(".");
         temporary.push(name);
         temporary.push(format!(".{}.part", std::process::id()));
         let temporary = path.with_file_name(temporary);
-        let file = OpenOptions::new().write(true).create_new(true).open(&temporary)?;
+        let usual = 0o666;
+        let made =
+            OpenOptions::new().write(true).create_new(true).mode(mode.unwrap_or(usual)).open(&temporary)?;
         temporaries().push(temporary.clone());
-        Ok(LogFile { file, names: Some((temporary, path)), asked, what })
+        let file = LogFile { file: made, names: Some((temporary, path)), asked, what };
+        // Who could read the file that it replaces can read it, and nobody else.
+        mode.map_or(Ok(()), |mode| file.file.set_permissions(fs::Permissions::from_mode(mode)))?;
+        Ok(file)
     }
 
     /// Where its bytes go, in large pieces. Whoever writes flushes at the end.

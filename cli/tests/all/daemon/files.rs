@@ -2,16 +2,19 @@
 //! killed and started again while files are put.
 
 use super::{Daemon, free_port, presence};
-use crate::common::{Scratch, err, out, refused, run};
+use crate::common::{Scratch, err, out, refused, run, weft};
 use std::fs;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::os::unix::fs::{FileTypeExt, PermissionsExt, symlink};
+use std::process::{Child, Command, Output, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
 /// File servers, and one node more by which clients ask.
 const SERVERS: u32 = 4;
 
-/// A cluster's configurations, one for each node. All of 127.0.0.0/8 is this machine.
-fn configs(scratch: &Scratch) -> Vec<String> {
+/// A cluster's configurations, one for each node: file servers, and one more. All of 127.0.0.0/8 is this machine.
+fn configs(scratch: &Scratch, servers: u32) -> Vec<String> {
     let (port, net) = (free_port(), std::process::id() % 250 + 1);
     let config = |rank: u32| {
         let store = scratch.path(&format!("store-{rank}"));
@@ -19,13 +22,57 @@ fn configs(scratch: &Scratch) -> Vec<String> {
         let text = format!(
             "[cluster]\nname = \"files\"\nnodes = {}\nmeet = \"127.0.0.1:{port}\"\n[node]\nlisten = \"127.0.0.1:{port}\"\n\
              address = \"127.{net}.77.{}\"\nstore = \"{store}\"\npatience_s = 20\n\
-             [systems]\nfile_servers = {SERVERS}\nwire = \"tcp\"\n",
-            SERVERS + 1,
+             [systems]\nfile_servers = {servers}\nwire = \"tcp\"\n",
+            servers + 1,
             rank + 1,
         );
         scratch.file(&format!("{rank}.toml"), text)
     };
-    (0..=SERVERS).map(config).collect()
+    (0..=servers).map(config).collect()
+}
+
+/// A file server and another node, which serve.
+struct Pair {
+    scratch: Scratch,
+    daemons: Vec<Daemon>,
+    config: String,
+}
+
+impl Pair {
+    fn start(name: &str) -> Pair {
+        let scratch = Scratch::new(name);
+        let configs = configs(&scratch, 1);
+        let start = |(rank, config): (usize, &String)| Daemon::start(&scratch, config, rank as u32, &[]);
+        let daemons = configs.iter().enumerate().map(start).collect();
+        let pair = Pair { scratch, daemons, config: configs[0].clone() };
+        presence(&pair.config, &["present"; 2]);
+        patiently(&["fs", "--cluster", &pair.config, "ls"]);
+        pair
+    }
+
+    fn asks<'a>(&'a self, more: &[&'a str]) -> Vec<&'a str> {
+        [&["fs", "--cluster", &self.config, "-q"], more].concat()
+    }
+
+    fn ask(&self, more: &[&str]) -> Output {
+        run(&self.asks(more))
+    }
+
+    fn put(&self, name: &str, content: &[u8]) {
+        let from = self.scratch.file("put", content);
+        let put = self.ask(&["put", &from, name]);
+        assert_eq!(put.status.code(), Some(0), "{}", err(&put));
+    }
+
+    fn names(&self) -> String {
+        out(&self.ask(&["ls"])).to_string()
+    }
+}
+
+/// Ctrl-C.
+fn interrupt(child: &Child) {
+    let sent = Command::new("kill").args(["-INT", &child.id().to_string()]).status();
+    assert!(sent.expect("kill is there").success());
 }
 
 /// Does something until it succeeds, for half a minute: what it wrote.
@@ -49,7 +96,7 @@ fn bytes(len: usize, seed: u8) -> Vec<u8> {
 #[test]
 fn files_on_machines_without_devices_outlive_servers_that_are_killed() {
     let scratch = Scratch::new("tcp-files");
-    let configs = configs(&scratch);
+    let configs = configs(&scratch, SERVERS);
     let start = |rank: u32| Daemon::start(&scratch, &configs[rank as usize], rank, &[]);
     let mut daemons: Vec<Daemon> = (0..=SERVERS).map(start).collect();
     let cluster = configs[SERVERS as usize].clone();
@@ -108,4 +155,123 @@ fn a_node_that_would_tell_others_a_loopback_address_is_refused() {
     let text = "[cluster]\nname = \"blue\"\nnodes = 2\nmeet = \"127.0.0.1\"\n[systems]\nfile_servers = 1\nwire = \"tcp\"\n";
     let config = scratch.file("cluster.toml", text);
     refused(&["daemon", &config, "--rank", "1"], &["127.0.0.1", "[node] address"]);
+}
+
+#[test]
+fn a_file_that_is_gotten_takes_the_place_of_what_it_replaces_and_of_nothing_else() {
+    let pair = Pair::start("gets");
+    pair.put("f", b"new");
+    let get = |to: &str| pair.ask(&["get", "f", to]);
+    // A user's own file of a name like that of one that is being filled.
+    let (target, own) = (pair.scratch.file("target", "old"), pair.scratch.file("target.part", "mine"));
+    fs::set_permissions(&target, fs::Permissions::from_mode(0o600)).expect("it is ours");
+    let link = pair.scratch.path("link");
+    symlink(&target, &link).expect("a link");
+    assert_eq!(get(&link).status.code(), Some(0));
+    assert!(fs::symlink_metadata(&link).expect("there").is_symlink(), "the link was replaced");
+    let mode = fs::metadata(&target).expect("there").permissions().mode() & 0o777;
+    assert_eq!((fs::read(&target).expect("there"), mode), (b"new".to_vec(), 0o600));
+    assert_eq!(fs::read(own).expect("there"), b"mine");
+
+    let fifo = pair.scratch.path("fifo");
+    assert!(Command::new("mkfifo").arg(&fifo).status().expect("mkfifo is there").success());
+    let reader = thread::spawn({
+        let fifo = fifo.clone();
+        move || fs::read(fifo)
+    });
+    assert_eq!(get(&fifo).status.code(), Some(0));
+    assert_eq!(reader.join().expect("it reads").expect("bytes"), b"new");
+    assert!(fs::metadata(&fifo).expect("there").file_type().is_fifo(), "the pipe was replaced");
+
+    // What cannot be written is refused, and nothing is left.
+    let (dangling, nowhere) = (pair.scratch.path("dangling"), pair.scratch.path("nowhere/"));
+    symlink(pair.scratch.path("none"), &dangling).expect("a link");
+    for to in [dangling, nowhere, pair.scratch.path(""), pair.scratch.path("none/f")] {
+        let got = get(&to);
+        assert_eq!(got.status.code(), Some(2), "{to}: {}", err(&got));
+    }
+    assert!(pair.scratch.names().iter().all(|name| !name.starts_with('.')), "{:?}", pair.scratch.names());
+}
+
+#[test]
+fn what_cannot_be_put_is_refused_before_any_byte_of_it_with_the_name_that_was_given() {
+    let pair = Pair::start("puts");
+    pair.put("f", b"x");
+    assert_eq!(pair.ask(&["mkdir", "runs"]).status.code(), Some(0));
+    let from = pair.scratch.path("put");
+    for (args, line) in [
+        (&["put", "-", "f"][..], "weft: f exists; add --force to replace it\n"),
+        (&["put", "-", "runs"], "weft: runs is a directory: say the new file's name in it\n"),
+        (&["put", "-", "none/f"], "weft: none/f: there is no file or directory of that name\n"),
+        (
+            &["put", &from, "s", "--servers", "9"],
+            "weft: s: the cluster has no servers for that distribution\n",
+        ),
+        (&["get", "none"], "weft: none: there is no file or directory of that name\n"),
+    ] {
+        // An input that says nothing is not waited for.
+        let mut child = weft(&pair.asks(args));
+        let mut child = child.stdin(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("starts");
+        let mut said = String::new();
+        child.stderr.take().expect("piped").read_to_string(&mut said).expect("readable");
+        assert_eq!((child.wait().expect("ends").code(), said.as_str()), (Some(2), line), "{args:?}");
+    }
+    assert_eq!(pair.names(), "f\nruns/\n");
+}
+
+#[test]
+fn a_put_or_a_get_that_is_interrupted_leaves_nothing_behind_and_exits_with_3() {
+    let pair = Pair::start("interrupted");
+    let ends = |mut child: Child| {
+        let mut said = String::new();
+        child.stderr.take().expect("piped").read_to_string(&mut said).expect("readable");
+        assert_eq!((child.wait().expect("ends").code(), said.as_str()), (Some(3), "weft: interrupted\n"));
+    };
+    // Its input says something, and then nothing more.
+    let mut put = weft(&pair.asks(&["put", "-", "f"]));
+    let mut put = put.stdin(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("starts");
+    let mut input = put.stdin.take().expect("piped");
+    input.write_all(&[7; 200_000]).expect("it reads");
+    while !pair.names().contains(".f.") {}
+    interrupt(&put);
+    ends(put);
+    assert_eq!(pair.names(), "");
+
+    // Its server hangs in the middle.
+    pair.put("f", b"");
+    assert_eq!(pair.ask(&["truncate", "f", "300000000"]).status.code(), Some(0));
+    let before = pair.scratch.names();
+    let get = weft(&pair.asks(&["get", "f", &pair.scratch.path("to")])).stderr(Stdio::piped()).spawn();
+    let get = get.expect("starts");
+    while pair.scratch.names() == before {}
+    pair.daemons[0].signal("-STOP");
+    interrupt(&get);
+    ends(get);
+    pair.daemons[0].signal("-CONT");
+    assert_eq!(pair.scratch.names(), before);
+}
+
+#[test]
+fn a_reader_of_a_file_that_has_seen_enough_is_no_error() {
+    let pair = Pair::start("enough");
+    pair.put("f", b"line\n");
+    assert_eq!(pair.ask(&["truncate", "f", "3000000"]).status.code(), Some(0));
+    let mut get = weft(&pair.asks(&["get", "f", "-"]));
+    let mut get = get.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("starts");
+    let (mut line, mut said) = (String::new(), String::new());
+    BufReader::new(get.stdout.take().expect("piped")).read_line(&mut line).expect("readable");
+    get.stderr.take().expect("piped").read_to_string(&mut said).expect("readable");
+    assert_eq!((get.wait().expect("ends").code(), line.as_str(), said.as_str()), (Some(0), "line\n", ""));
+}
+
+#[test]
+fn a_configuration_of_another_cluster_does_not_reach_this_one() {
+    let pair = Pair::start("another");
+    let text = fs::read_to_string(&pair.config).expect("there").replace("\"files\"", "\"other\"");
+    let other = pair.scratch.file("other.toml", text);
+    refused(
+        &["fs", "--cluster", &other, "ls"],
+        &["this is cluster 'files', and the caller belongs to 'other'"],
+    );
+    refused(&["status", &other], &["this is cluster 'files'"]);
 }
