@@ -3,7 +3,7 @@
 use crate::args::{Bench, BenchFabricArgs, BenchSystemArgs};
 use crate::exit::{Exit, Failure};
 use crate::table::{Table, count, micros};
-use crate::{help, output};
+use crate::{help, interrupt, output};
 use serde::Serialize;
 use weft_check::bench::{BenchError, Ring, RingFigures, Stack, SystemBench, SystemFigures};
 use weft_check::systems;
@@ -11,6 +11,7 @@ use weft_sim::profile::Profile;
 
 /// Measures what was asked for.
 pub fn run(what: &Bench) -> Result<Exit, Failure> {
+    interrupt::end_at_once();
     match what {
         Bench::Fabric(args) => fabric(args)?,
         Bench::System(words) => system(words)?,
@@ -75,7 +76,9 @@ fn system(words: &[String]) -> Result<(), Failure> {
 
 fn failure(error: BenchError) -> Failure {
     match error {
-        BenchError::Bounds { .. } | BenchError::Cluster(_) => Failure::bad_input(error),
+        BenchError::Bounds { .. } | BenchError::Refused(_) | BenchError::Cluster(_) => {
+            Failure::bad_input(error)
+        }
         BenchError::Broken(_) => Failure::unfinished(error),
     }
 }

@@ -7,7 +7,7 @@ use crate::progress::Progress;
 use crate::table::count;
 use crate::{interrupt, output, picture, report, sweep, trace};
 use std::path::Path;
-use weft_check::run::{Phase, RunOptions};
+use weft_check::run::{Phase, RunError, RunOptions};
 use weft_check::scenario::Scenario;
 
 /// Runs what the command line asks for.
@@ -40,7 +40,10 @@ fn one(args: &RunArgs, scenario: &Scenario, seed: u64) -> Result<Exit, Failure> 
     let options = RunOptions { log: log.writer()?, progress: Some(&mut watch), sample };
     let result = weft_check::run(scenario, seed, options);
     progress.end();
-    let report = result.map_err(|error| Failure::of_run(&error))?;
+    let report = match result {
+        Ok(report) => report,
+        Err(error) => return Err(log.finish_after(&error).err().unwrap_or(Failure::of_run(&error))),
+    };
     let verdict = if report.held() { Exit::Held } else { Exit::Violated };
     // First the verdict: it is not lost with a log that cannot be written.
     let text = report::text(&report, &report::rerun(&args.scenario, &args.set, report.seed));
@@ -85,6 +88,14 @@ impl Log {
             Log::Nowhere => Ok(None),
             Log::Output => Ok(Some(Box::new(output::Lines::default()))),
             Log::File(file) => file.writer().map(Some),
+        }
+    }
+
+    /// Gives a file its name where the run was interrupted: what happened until then is in it.
+    fn finish_after(self, error: &RunError) -> Result<(), Failure> {
+        match error {
+            RunError::Interrupted { log_error, .. } => self.finish(log_error.as_deref()),
+            RunError::Cluster(_) => Ok(()),
         }
     }
 

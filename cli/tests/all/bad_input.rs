@@ -64,6 +64,10 @@ fn a_wrong_command_line_is_refused() {
     refused(&["run", &small, "--set", "workload.schema=srsl"], &["--set workload.schema=srsl", "scheme"]);
     refused(&["run", &small, "--jobs", "0", "--seeds", "0..2"], &["jobs"]);
     refused(&["profiles", "abacus"], &["abacus", "present-day"]);
+    refused(
+        &["run", "scenarios/files-16.toml", "--set", "cluster.profile=ddss-2006"],
+        &["[cluster] profile", "its machines have no disk, and pario needs one; there are", "present-day"],
+    );
     for range in ["7", "5..5", "9..2", "..", "a..b", "0..=4"] {
         refused(&["run", &small, "--seeds", range], &[range]);
     }

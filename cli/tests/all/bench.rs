@@ -75,3 +75,23 @@ fn what_cannot_be_measured_is_refused_in_one_line() {
         refused(args, &[says]);
     }
 }
+
+#[test]
+fn a_system_is_measured_on_as_many_machines_as_it_takes() {
+    refused(&["bench", "messages", "--nodes", "1"], &["messages take two machines at least"]);
+}
+
+#[cfg(unix)]
+#[test]
+fn what_is_measured_can_be_interrupted() {
+    use std::process::{Command, Stdio};
+    use std::time::Duration;
+    let mut child = crate::common::weft(&["bench", "fabric", "--messages", "1000000000"]);
+    let mut child = child.stderr(Stdio::piped()).spawn().expect("starts");
+    // It says nothing by which to know that it has begun.
+    std::thread::sleep(Duration::from_millis(300));
+    let killed = Command::new("kill").args(["-INT", &child.id().to_string()]).status();
+    assert!(killed.expect("there is a kill").success());
+    let output = child.wait_with_output().expect("ends");
+    assert_eq!((output.status.code(), err(&output)), (Some(3), "weft: interrupted\n"));
+}

@@ -29,6 +29,9 @@ pub enum BenchError {
         /// The largest allowed.
         most: u64,
     },
+    /// The system cannot be measured so.
+    #[error("{0}")]
+    Refused(String),
     /// The simulated cluster could not be built.
     #[error("the cluster cannot be built: {0}")]
     Cluster(String),

@@ -70,6 +70,7 @@ impl SystemBench {
         within("nodes", self.nodes, 1, 1_024)?;
         within("requests", self.requests, 1, 100_000_000)?;
         let scenario = self.scenario::<S>(variant);
+        scenario.workload.check(self.nodes).map_err(|broken| BenchError::Refused(broken.problem))?;
         let (took, run) = timed(|| {
             let mut world = World::<S>::seeded(&scenario, 0).map_err(BenchError::cluster)?;
             world.start_clients();

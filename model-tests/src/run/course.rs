@@ -184,7 +184,11 @@ impl<S: System> World<S> {
         };
         match progress(&at) {
             ControlFlow::Continue(()) => Ok(()),
-            ControlFlow::Break(()) => Err(RunError::Interrupted { at: now }),
+            ControlFlow::Break(()) => {
+                // Who broke it off wants to see what it did until then.
+                let log_error = self.fabric.log(Log::finish).err().map(|error| error.to_string());
+                Err(RunError::Interrupted { at: now, log_error })
+            }
         }
     }
 }

@@ -80,6 +80,8 @@ pub enum RunError {
     Interrupted {
         /// When, in virtual time.
         at: Nanos,
+        /// Why the event log up to then could not be written, if it was asked for and could not.
+        log_error: Option<String>,
     },
     /// The simulated cluster could not be built as the scenario says.
     #[error("the cluster cannot be built: {0}")]

@@ -25,6 +25,12 @@ pub(super) fn check(scenario: &Scenario) -> Rule {
     memory(scenario)?;
     let kind = scenario.workload.kind();
     let members = scenario.cluster.members.is_some();
+    if kind.disks && !has_disk(&scenario.cluster.profile) {
+        let with: Vec<&str> = Profile::names().filter(|name| has_disk(name)).collect();
+        let problem =
+            format!("its machines have no disk, and {} needs one; there are {}", kind.name, quoted(&with));
+        return broken(in_section("cluster", "profile"), problem);
+    }
     if members && !scenario.workload.survives() {
         let of = scenario.workload.variant().map_or(kind.name.to_owned(), |(_, variant)| variant);
         return broken(in_section("cluster", "members"), format!("{of} makes no use of members"));
@@ -47,6 +53,11 @@ pub(super) fn check(scenario: &Scenario) -> Rule {
         }
         fault(index, spec, &scenario.cluster)
     })
+}
+
+/// Whether the machines of a profile have disks.
+fn has_disk(profile: &str) -> bool {
+    Profile::find(profile).is_ok_and(|profile| profile.disk.is_some())
 }
 
 fn cluster(cluster: &Cluster) -> Rule {

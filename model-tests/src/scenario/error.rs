@@ -108,9 +108,12 @@ fn hint(field: &str) -> &'static str {
         "nodes" => "write how many machines there are, for example nodes = 16",
         "kind" => "write what goes wrong, for example kind = \"cut\"",
         "min" | "max" => "a range has both min and max",
-        _ => "it has no default",
+        _ => NO_DEFAULT,
     }
 }
+
+/// What is said of a field of which nothing more is known.
+pub(super) const NO_DEFAULT: &str = "it has no default";
 
 /// Turns the parser's error into ours. It knows fields by spans and by its message, which is pinned by tests.
 pub(super) fn from_toml(document: &Document<'_>, error: &toml::de::Error) -> ScenarioError {
@@ -182,6 +185,15 @@ fn reword(message: &str) -> String {
         "u32" => "expected a whole number from 0 to 4294967295".into(),
         "f64" => "expected a number".into(),
         "string" | "a string" => "expected text in quotes".into(),
+        // A choice that has a value, and one that has none, as `keys` of locks has both.
+        "newtype variant" => "this choice has a value: write { NAME = VALUE }".into(),
+        "unit variant" => "this choice has no value: write its name in quotes".into(),
+        _ if message == "wanted string or table" => {
+            "expected a choice: its name in quotes, or { NAME = VALUE }".into()
+        }
+        _ if message.starts_with("wanted exactly 1 element") => {
+            "expected one choice with its value: { NAME = VALUE }".into()
+        }
         _ if expected.starts_with("struct ") => "expected a section with fields".into(),
         _ if expected.starts_with("a sequence") => "expected a list; faults are written as [[faults]]".into(),
         _ if message.starts_with("invalid ") => format!("expected {}", one_line(expected)),

@@ -1,9 +1,10 @@
 //! `members` in `[cluster]`: how nodes agree on who is alive.
 
-use crate::fields::{Rule, Span, in_section, positive};
+use crate::fields::{LONGEST, Rule, Span, broken, in_section};
 use serde::{Deserialize, Serialize};
 use weft_protocols::members::{MembersConfig, longest};
 use weft_protocols::transport::MeshConfig;
+use weft_verbs::Nanos;
 
 /// How nodes agree on who is alive (docs/members.md): what a node holds counts while its lease runs, and what one that died held
 /// is granted on when that has run out.
@@ -20,6 +21,9 @@ pub struct Membership {
     #[serde(default = "patience")]
     pub patience: Span,
 }
+
+/// The shortest lease and patience: a hundred times what a message and its answer take. Shorter ones end before they can be renewed.
+const SHORTEST: Nanos = Nanos::from_millis(1);
 
 const USUAL: MembersConfig = MembersConfig::new(0);
 
@@ -55,6 +59,12 @@ impl Membership {
 
     pub(super) fn check(&self) -> Rule {
         let at = || in_section("cluster", "members");
-        [self.lease, self.patience].into_iter().try_for_each(|span| positive(at(), span))
+        if [self.lease, self.patience].iter().any(|span| !(SHORTEST..=LONGEST).contains(&span.nanos())) {
+            return broken(at(), "lease and patience are from 1ms to a day".into());
+        }
+        match self.drift < self.lease {
+            true => Ok(()),
+            false => broken(at(), "drift is shorter than lease".into()),
+        }
     }
 }

@@ -128,7 +128,7 @@ fn workload(document: &Document<'_>, kinds: &[Kind]) -> Result<Workload, Scenari
             known.insert(0, "kind".into());
             ScenarioError::UnknownField { at, field, nearest, known }
         }
-        ScenarioError::Missing { at, field, hint: _ } => {
+        ScenarioError::Missing { at, field, hint } if hint == error::NO_DEFAULT => {
             ScenarioError::Missing { at, field, hint: format!("for example {}", kind.example) }
         }
         other => other,

@@ -219,6 +219,36 @@ const MISTAKES: &[(&str, &str, &str)] = &[
         "s.toml:15: [workload] keys = { zipf = 9 }: a Zipf skew is from 0 (uniform) to 5; 0.99 is usual",
     ),
     (
+        "{ zipf = 0.99 }",
+        "\"zipf\"",
+        "s.toml:15: [workload] keys = \"zipf\": this choice has a value: write { NAME = VALUE }",
+    ),
+    (
+        "{ zipf = 0.99 }",
+        "3",
+        "s.toml:15: [workload] keys = 3: expected a choice: its name in quotes, or { NAME = VALUE }",
+    ),
+    (
+        "{ zipf = 0.99 }",
+        "{ }",
+        "s.toml:15: [workload] keys = { }: expected one choice with its value: { NAME = VALUE }",
+    ),
+    (
+        "think = \"1.5ms\"",
+        "think = { min = \"0us\" }",
+        "s.toml:18: [workload] think max is missing; a range has both min and max",
+    ),
+    (
+        "nodes = 16",
+        "nodes = 16\nmembers = { lease = \"1us\" }",
+        "s.toml:6: [cluster] members = { lease = \"1us\" }: lease and patience are from 1ms to a day",
+    ),
+    (
+        "nodes = 16",
+        "nodes = 16\nmembers = { lease = \"5ms\", drift = \"5ms\" }",
+        "s.toml:6: [cluster] members = { lease = \"5ms\", drift = \"5ms\" }: drift is shorter than lease",
+    ),
+    (
         "kind = \"cut\"",
         "kind = \"snip\"",
         "s.toml:31: [[faults]] 1 kind = \"snip\": no such choice; there are \

@@ -127,7 +127,7 @@ impl Workload {
         (self.kind.survives)(&*self.fields)
     }
 
-    pub(super) fn check(&self, nodes: u32) -> Rule {
+    pub(crate) fn check(&self, nodes: u32) -> Rule {
         (self.kind.check)(&*self.fields, nodes)
     }
 
