@@ -6,7 +6,7 @@ use crate::explore::args::{CHECK_EXAMPLES, CheckArgs, FUZZ_EXAMPLES, FuzzArgs, R
 use crate::fs_args::{FS_EXAMPLES, FsArgs};
 use crate::help;
 use crate::making_args::{CompletionsArgs, ManArgs, NewArgs};
-use crate::seeds::Seeds;
+use crate::seeds::{Seeds, some_jobs};
 use crate::segment_args::{SEGMENT_EXAMPLES, SegmentArgs};
 #[cfg(feature = "hw")]
 use crate::sockets::args::{CP_EXAMPLES, CpArgs, PERF_EXAMPLES, PIPE_EXAMPLES, PerfArgs, PipeArgs};
@@ -301,12 +301,12 @@ pub struct RunArgs {
     /// Write the event log to this file, or to standard output (-): one line for each thing that happened
     #[arg(long, value_name = "FILE")]
     pub log: Option<PathBuf>,
-    /// Write a page with the report, and pictures (SVG) of what arrived over time with the faults, or of how long crashes stopped whom,
-    /// into this directory
+    /// Write a page with the report into this directory, with a picture (SVG) where there is one: of sockets what arrived over time with
+    /// the faults, of crashes how long they stopped whom
     #[arg(long, value_name = "DIR", conflicts_with = "seeds")]
     pub report: Option<PathBuf>,
     /// How many seeds run at a time [default: as many as there are processors]
-    #[arg(long, value_name = "N", requires = "seeds")]
+    #[arg(long, value_name = "N", requires = "seeds", value_parser = some_jobs)]
     pub jobs: Option<std::num::NonZeroUsize>,
     /// Print one JSON object instead of tables
     #[arg(long)]
@@ -441,8 +441,10 @@ fn missing(usage: &str) -> String {
             help::kinds()
         );
     }
-    "say what to do: run, check, fuzz, replay, new, devices, profiles, paper or bench (see `weft --help`)"
-        .to_string()
+    let commands = Cli::command();
+    let shown = commands.get_subcommands().filter(|command| !command.is_hide_set());
+    let names: Vec<&str> = shown.map(clap::Command::get_name).collect();
+    format!("say what to do: {} (see `weft --help`)", names.join(", "))
 }
 
 /// clap's complaint without its usage paragraph, in one line.
@@ -484,6 +486,15 @@ mod tests {
     fn told(line: &[&str]) -> String {
         let error = Cli::try_parse_from(line).expect_err("refused");
         one_line(&error, line.iter().map(ToString::to_string))
+    }
+
+    #[test]
+    fn who_gives_no_command_is_told_all_that_there_are() {
+        let line = told(&["weft"]);
+        for command in Cli::command().get_subcommands().filter(|command| !command.is_hide_set()) {
+            assert!(line.contains(&format!(" {}", command.get_name())), "{line}");
+        }
+        assert!(line.contains(" fs") && line.contains(" daemon"), "{line}");
     }
 
     #[test]

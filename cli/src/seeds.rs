@@ -33,6 +33,20 @@ impl FromStr for Seeds {
     }
 }
 
+/// The most that can be asked to run at a time: each is a thread with clusters of its own.
+const MOST_JOBS: usize = 1_024;
+
+/// How many are asked to run at a time.
+///
+/// # Errors
+///
+/// It is no such number.
+pub fn some_jobs(text: &str) -> Result<NonZeroUsize, String> {
+    let number: Option<usize> = text.parse().ok();
+    let bounded = number.filter(|number| *number <= MOST_JOBS).and_then(NonZeroUsize::new);
+    bounded.ok_or_else(|| format!("from 1 to {MOST_JOBS}, each of which takes a thread and memory"))
+}
+
 /// How many run at a time: as many as were asked for, or as there are processors.
 pub fn jobs(asked: Option<NonZeroUsize>) -> NonZeroUsize {
     asked.or_else(|| thread::available_parallelism().ok()).unwrap_or(NonZeroUsize::MIN)
@@ -128,6 +142,14 @@ mod tests {
             ["", "7", "..", "1..", "..9", "5..5", "9..2", "a..b", "-1..4", "0..1..2", "0..9999999999999"];
         for text in wrong {
             assert!(text.parse::<Seeds>().is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn what_runs_at_a_time_is_bounded() {
+        assert_eq!(some_jobs("1024").map(NonZeroUsize::get), Ok(1_024));
+        for wrong in ["0", "1025", "60000", "-1", "many", ""] {
+            assert!(some_jobs(wrong).is_err(), "{wrong}");
         }
     }
 

@@ -1,7 +1,7 @@
 //! The command lines of `weft check`, `weft fuzz` and `weft replay`.
 
 use crate::exit::Failure;
-use crate::seeds::Seeds;
+use crate::seeds::{Seeds, some_jobs};
 use clap::Args;
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
@@ -12,8 +12,9 @@ use weft_sim::explore::{FaultSet, Outcome};
 /// Examples of `weft check`.
 pub const CHECK_EXAMPLES: &str = "\
 Examples:
-  What there is to check
+  What there is to check, and what of it is about files
     weft check --list
+    weft check --list pario
   A world of another size
     weft check messages --set nodes=3
   A bug that was planted: found, made short, and saved
@@ -81,11 +82,11 @@ pub struct Leaves {
 /// `weft check`.
 #[derive(Debug, Args)]
 pub struct CheckArgs {
-    /// The world (see --list)
+    /// The world (see --list); with --list: show only a system's worlds, or those whose names begin so
     #[arg(required_unless_present_any = ["list", "all"])]
     pub world: Option<String>,
     /// List the worlds, and what must come of each
-    #[arg(long, exclusive = false, conflicts_with = "world")]
+    #[arg(long)]
     pub list: bool,
     /// Check every world of the list in its usual size, ten seconds each unless --max-seconds says otherwise, and tell which of
     /// them did not come out as they must
@@ -111,7 +112,7 @@ pub struct CheckArgs {
     #[arg(long)]
     pub no_memo: bool,
     /// How many workers explore initial configurations at a time [default: as many as there are processors]
-    #[arg(long, value_name = "J")]
+    #[arg(long, value_name = "J", value_parser = some_jobs)]
     pub jobs: Option<NonZeroUsize>,
     /// End after so many seconds (with --all: the check of each world)
     #[arg(long, value_name = "T", value_parser = seconds)]
@@ -119,8 +120,8 @@ pub struct CheckArgs {
     /// The most events in one execution; one that goes on is cut off, and the check is not complete
     #[arg(long, value_name = "N")]
     pub max_depth: Option<u32>,
-    /// Report an execution of so many events as a possible livelock
-    #[arg(long, value_name = "N", default_value_t = weft_check::explore::Options::default().livelock)]
+    /// Report an execution of so many events, 100 at least, as a possible livelock
+    #[arg(long, value_name = "N", default_value_t = weft_check::explore::Options::default().livelock, value_parser = clap::value_parser!(u32).range(100..))]
     pub livelock: u32,
     /// The most memory for cached states, in MiB
     #[arg(long, value_name = "MIB", default_value_t = 4_096)]
@@ -143,7 +144,7 @@ pub struct FuzzArgs {
     #[arg(long, value_name = "T", value_parser = seconds)]
     pub seconds: Option<Duration>,
     /// How many seeds run at a time [default: as many as there are processors]
-    #[arg(long, value_name = "J")]
+    #[arg(long, value_name = "J", value_parser = some_jobs)]
     pub jobs: Option<NonZeroUsize>,
     #[command(flatten)]
     pub sizes: Sizes,

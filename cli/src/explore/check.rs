@@ -6,7 +6,7 @@ use crate::exit::{Exit, Failure};
 use crate::progress::Progress;
 use crate::seeds::jobs;
 use crate::table::{Table, count, wrap};
-use crate::{interrupt, output};
+use crate::{help, interrupt, output};
 use serde::Serialize;
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
@@ -17,11 +17,14 @@ use weft_check::systems::{self, Registered};
 
 /// Explores, reports, saves what failed.
 pub fn run(args: &CheckArgs) -> Result<Exit, Failure> {
-    let Some(world) = &args.world else {
-        return if args.all { every::run(args) } else { list(args.leaves.json) };
+    let world = match &args.world {
+        asked if args.list => return list(asked.as_deref(), args.leaves.json),
+        Some(world) => world,
+        None => return every::run(args),
     };
     let entry = find(world)?;
     let mut model = build(&entry, &args.sizes.size())?;
+    files::can_be_put(args.leaves.save.as_deref(), files::FAILURE)?;
     interrupt::install();
     let options = options(args, args.faults, model.as_ref())?;
     let mut report = explore(args, &options, &entry, &model.size())?;
@@ -264,8 +267,18 @@ fn listed(entry: Entry) -> Result<Listed, Failure> {
     Ok(Listed { name, system, about, expected, size, keys })
 }
 
-fn list(json: bool) -> Result<Exit, Failure> {
-    let listed = all().into_iter().map(listed).collect::<Result<Vec<_>, _>>()?;
+/// Shows the worlds; if a word is given, those of that system and those whose names begin so.
+fn list(only: Option<&str>, json: bool) -> Result<Exit, Failure> {
+    let mut listed = all().into_iter().map(listed).collect::<Result<Vec<_>, _>>()?;
+    if let Some(word) = only {
+        listed.retain(|world| world.system == Some(word) || world.name.starts_with(word));
+        if listed.is_empty() {
+            let known = help::kinds();
+            return Err(Failure::bad_input(format!(
+                "no world's name begins with '{word}', and it is none of the systems {known}"
+            )));
+        }
+    }
     if json {
         #[derive(Serialize)]
         struct Worlds {
@@ -274,25 +287,23 @@ fn list(json: bool) -> Result<Exit, Failure> {
         output::json(&Worlds { worlds: listed })?;
         return Ok(Exit::Held);
     }
-    let mut table = Table::new("Worlds", 4, &["world", "must", "size", "what it is"]);
+    let mut text = String::from("Worlds\n");
     let mut keys: Vec<&Key> = Vec::new();
     for Listed { name, about, expected, size, keys: has, .. } in listed {
         let must = match expected {
-            Expected::Held => "hold",
-            Expected::Violated => "fail",
-            Expected::ViolatedUnderFaults => "fail under a fault",
+            Expected::Held => "must hold",
+            Expected::Violated => "must fail",
+            Expected::ViolatedUnderFaults => "must fail under a fault",
         };
-        table.row([name.to_string(), must.to_string(), size.to_string(), about.to_string()]);
+        wrap(&format!("{name}: {must}; {size}"), 2, &mut text);
+        wrap(about, 6, &mut text);
         keys.extend(has);
     }
-    let mut text = String::new();
-    table.print(&mut text);
-    let mut table = Table::new("What --set changes of a size", 2, &["key", "what it says"]);
+    text.push_str("\nWhat --set changes of a size\n");
     keys.sort_by_key(|key| (key.name, key.help));
     keys.dedup();
     for Key { name, help } in keys {
-        table.row([name.to_string(), help.to_string()]);
+        wrap(&format!("{name}: {help}"), 2, &mut text);
     }
-    table.print(&mut text);
-    output::text(text.trim_start_matches('\n')).map(|()| Exit::Held)
+    output::text(&text).map(|()| Exit::Held)
 }

@@ -10,6 +10,9 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 use weft_check::explore::{self, Case, Entry, Failure, Found, Hunt, Options, Progress};
 
+/// What the file of a failure holds.
+pub const FAILURE: &str = "the failure";
+
 /// Where a failure of a world is saved if nobody says otherwise.
 pub fn place(asked: Option<&Path>, world: &str) -> PathBuf {
     asked.map_or_else(|| PathBuf::from(format!("{world}.failure.toml")), Path::to_path_buf)
@@ -48,6 +51,11 @@ pub fn smallest(
     Ok(Failure { found: Some(Found { params: larger, ..found }), ..failure })
 }
 
+/// Refuses now a file that could not be written at the end.
+pub fn can_be_put(path: Option<&Path>, what: &'static str) -> Result<(), Exit> {
+    path.map_or(Ok(()), |path| LogFile::create(path, what).map(drop))
+}
+
 /// Writes a file that holds `what`, whole or not at all.
 pub fn put(path: &Path, what: &'static str, text: &str) -> Result<(), Exit> {
     let file = LogFile::create(path, what)?;
@@ -58,7 +66,7 @@ pub fn put(path: &Path, what: &'static str, text: &str) -> Result<(), Exit> {
 
 /// Saves a failure.
 pub fn save(path: &Path, failure: &Failure) -> Result<(), Exit> {
-    put(path, "the failure", &failure.text().map_err(Exit::unfinished)?)
+    put(path, FAILURE, &failure.text().map_err(Exit::unfinished)?)
 }
 
 /// Reads one.

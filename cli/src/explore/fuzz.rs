@@ -2,7 +2,7 @@
 
 use super::args::FuzzArgs;
 use super::target::{Seed, Target};
-use super::{find, swarm, walks};
+use super::{files, find, swarm, walks};
 use crate::exit::{Exit, Failure};
 use crate::progress::Progress;
 use crate::seeds::{each, jobs};
@@ -25,6 +25,7 @@ pub fn run(args: &FuzzArgs) -> Result<Exit, Failure> {
         Some(swarm) => Box::new(swarm),
         None => Box::new(walks::Walks::new(find(&args.world)?, args)?),
     };
+    files::can_be_put(args.leaves.save.as_deref(), files::FAILURE)?;
     let mut fuzzed = sweep(args, target.as_ref())?;
     let mut not_saved = None;
     if let Some(&first) = fuzzed.failing_seeds.first() {
@@ -40,7 +41,7 @@ pub fn run(args: &FuzzArgs) -> Result<Exit, Failure> {
     if let Some(failure) = not_saved {
         return Err(failure);
     }
-    match (fuzzed.violated, interrupt::requested()) {
+    match (fuzzed.violated, fuzzed.stopped) {
         (1.., _) => Ok(Exit::Violated),
         (0, true) => Err(Failure::unfinished(format!("interrupted after {} seeds", fuzzed.seeds))),
         (0, false) => Ok(Exit::Held),
@@ -82,6 +83,7 @@ fn sweep(args: &FuzzArgs, target: &dyn Target) -> Result<Fuzzed, Failure> {
     );
     progress.end();
     fuzzed.seconds = began.elapsed().as_secs_f64();
+    fuzzed.stopped = interrupt::requested();
     match failed {
         // A violation that was found counts more than a run that could not be made.
         Some(failure) if fuzzed.violated == 0 => Err(failure),
@@ -94,6 +96,8 @@ fn sweep(args: &FuzzArgs, target: &dyn Target) -> Result<Fuzzed, Failure> {
 struct Fuzzed {
     world: String,
     verdict: &'static str,
+    /// Whether it was interrupted: the verdict is of the seeds that were run.
+    stopped: bool,
     seeds: u64,
     violated: u64,
     /// The lowest seeds that violated a promise.
@@ -124,6 +128,7 @@ impl Fuzzed {
         Fuzzed {
             world,
             verdict: "held",
+            stopped: false,
             seeds: 0,
             violated: 0,
             failing_seeds: BTreeSet::new(),
@@ -161,7 +166,8 @@ impl Fuzzed {
         let seeds = count(self.seeds);
         match &self.violation {
             None => {
-                let _ = writeln!(text, "HELD: {} from {seeds} seeds in {:.1} s", self.world, self.seconds);
+                let held = if self.stopped { "HELD SO FAR" } else { "HELD" };
+                let _ = writeln!(text, "{held}: {} from {seeds} seeds in {:.1} s", self.world, self.seconds);
             }
             Some(violation) => {
                 let _ =
@@ -186,5 +192,17 @@ impl Fuzzed {
             table.print(&mut text);
         }
         text
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_interrupts_seeds_is_not_told_that_all_held() {
+        let fuzzed = Fuzzed { stopped: true, seeds: 143, ..Fuzzed::new("swarm-16".to_string()) };
+        assert!(fuzzed.text().starts_with("HELD SO FAR: swarm-16 from 143 seeds in "), "{}", fuzzed.text());
+        assert!(Fuzzed { stopped: false, ..fuzzed }.text().starts_with("HELD: "));
     }
 }

@@ -16,6 +16,7 @@ pub fn run(args: &ReplayArgs) -> Result<Exit, Failure> {
     if let Some(out) = &args.diagram {
         can_be_drawn(out)?;
         logfile::is_not(&args.file, out, "--diagram")?;
+        files::can_be_put(Some(out), DIAGRAM)?;
     }
     let saved = files::load(&args.file)?;
     let entry = find(&saved.world).map_err(|error| error.at(args.file.display()))?;
@@ -34,6 +35,9 @@ pub fn run(args: &ReplayArgs) -> Result<Exit, Failure> {
     if violated { Ok(Exit::Violated) } else { Err(Failure::unfinished(other(&saved))) }
 }
 
+/// What the file of a diagram holds.
+const DIAGRAM: &str = "the diagram";
+
 /// What a diagram's file may be called.
 const ENDINGS: [&str; 3] = ["svg", "html", "htm"];
 
@@ -51,7 +55,7 @@ fn can_be_drawn(out: &Path) -> Result<(), Failure> {
 /// Why a run may be another one.
 fn other(saved: &Saved) -> String {
     let by = match saved.weft == Saved::VERSION {
-        true => "the code has changed since".to_string(),
+        true => "the code or the file has changed since".to_string(),
         false => format!("it was saved by version {}, and this is {}", saved.weft, Saved::VERSION),
     };
     format!("this is not the run that was saved: {by}")
@@ -62,7 +66,7 @@ fn draw(out: &Path, saved: &Saved, run: &Run) -> Result<(), Failure> {
         true => diagram::svg(&saved.world, run),
         false => diagram::page(&saved.world, run, &diagram::facts(saved, run)),
     };
-    files::put(out, "the diagram", &text)
+    files::put(out, DIAGRAM, &text)
 }
 
 fn text(saved: &Saved, run: &Run, same: bool) -> String {

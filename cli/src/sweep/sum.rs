@@ -209,7 +209,8 @@ impl Sum {
     fn verdict(&self) -> String {
         let (runs, all) = (count(self.runs()), count(self.end_seed - self.first_seed));
         let Some(first) = &self.summary.first_failure else {
-            return format!("HELD: all checks in {runs} runs of {all}\n");
+            let held = if self.summary.stopped { "HELD SO FAR" } else { "HELD" };
+            return format!("{held}: all checks in {runs} runs of {all}\n");
         };
         let violated = self.violated();
         let mut text = format!("VIOLATED: in {} of {runs} runs\n", count(violated));

@@ -311,7 +311,7 @@ fn small_swarms_without_jitter_hold_in_every_system() {
 fn what_cannot_be_explored_is_told_in_one_line() {
     let scratch = Scratch::new("wrong");
     let empty = scratch.file("empty.toml", "");
-    let wrong: [&[&str]; 19] = [
+    let wrong: [&[&str]; 23] = [
         &["check"],
         &["check", "nowhere"],
         &["check", "toy-sound-lock", "--set", "nodes=9"],
@@ -329,10 +329,54 @@ fn what_cannot_be_explored_is_told_in_one_line() {
         &["fuzz", "swarm-0"],
         &["fuzz", "swarm-1-sdp"],
         &["fuzz", "swarm-5000"],
+        &["check", "toy-sound-lock", "--livelock", "0"],
+        &["check", "toy-sound-lock", "--livelock", "1"],
+        &["check", "toy-sound-lock", "--jobs", "60000"],
+        &["check", "--list", "nothing-begins-so"],
         &["replay", &empty],
         &["replay", "no such file"],
     ];
     for line in wrong {
         refused(line, &[]);
     }
+}
+
+#[test]
+fn a_file_that_cannot_be_written_is_refused_before_anything_is_looked_for() {
+    let scratch = Scratch::new("nowhere");
+    let (nowhere, svg) = (scratch.path("none/x.toml"), scratch.path("none/x.svg"));
+    refused(&["check", "toy-lost-update", "--save", &nowhere], &["cannot write the failure", "none/x.toml"]);
+    refused(
+        &["fuzz", "toy-lost-update", "--seeds", "0..9", "--save", &nowhere],
+        &["cannot write the failure", "none/x.toml"],
+    );
+    let file = scratch.path("failure.toml");
+    run(&["check", "toy-lost-update", "--save", &file]);
+    refused(&["replay", &file, "--diagram", &svg], &["cannot write the diagram", "none/x.svg"]);
+    assert_eq!(scratch.names(), ["failure.toml"]);
+}
+
+#[test]
+fn a_failure_file_with_an_impossible_digest_is_bad_input() {
+    let scratch = Scratch::new("digest");
+    let file = scratch.path("failure.toml");
+    run(&["check", "toy-lost-update", "--save", &file]);
+    let text = fs::read_to_string(&file).expect("saved");
+    let digest = text.lines().find(|line| line.starts_with("digest")).expect("a digest");
+    let other = scratch.file("other.toml", text.replace(digest, "digest = \"zz\""));
+    refused(&["replay", &other], &["other.toml", "digest = \"zz\""]);
+}
+
+#[test]
+fn the_list_fits_a_terminal_and_can_be_of_one_system() {
+    let list = |more: &[&str]| run(&[&["check", "--list"], more].concat());
+    for line in out(&list(&[])).lines() {
+        assert!(line.chars().count() <= 80, "{line}");
+    }
+    let of = |more: &[&str]| {
+        json(&list(&[more, &["--json"]].concat()))["worlds"].as_array().expect("a list").clone()
+    };
+    let files = of(&["pario"]);
+    assert!(files.len() > 10 && files.iter().all(|world| world["system"] == "pario"));
+    assert_eq!(of(&["toy-sound-lock"]).len(), 1);
 }

@@ -60,6 +60,13 @@ fn a_report_has_a_page_and_a_picture_with_the_faults_where_the_system_tells_what
 }
 
 #[test]
+fn a_report_that_cannot_be_written_is_refused_before_the_run() {
+    let scratch = Scratch::new("no_report");
+    let small = scratch.file("small.toml", SMALL);
+    refused(&["run", &small, "--report", &small], &["cannot write the report into", "small.toml"]);
+}
+
+#[test]
 fn the_field_of_the_command_line_wins() {
     let scratch = Scratch::new("scheme");
     let small = scratch.file("small.toml", SMALL);
@@ -224,7 +231,30 @@ fn an_interrupt_ends_a_run_cleanly() {
     said.read_line(&mut line).expect("readable");
     assert!(line.starts_with("weft: ") && line.contains("interrupted"), "{line}");
     assert_eq!(child.wait().expect("ends").code(), Some(3));
-    assert_eq!(scratch.names(), ["long.toml"]);
+    // What happened until then, in whole lines.
+    assert_eq!(scratch.names(), ["events.log", "long.toml"]);
+    let kept = fs::read_to_string(&log).expect("the log");
+    assert!(kept.lines().count() > 10 && kept.ends_with('\n'), "{} bytes", kept.len());
+}
+
+#[cfg(unix)]
+#[test]
+fn seeds_that_are_interrupted_held_so_far_and_no_further() {
+    let scratch = Scratch::new("interrupted_seeds");
+    let small = scratch.file("small.toml", SMALL);
+    let lines: [&[&str]; 2] =
+        [&["run", &small, "--seeds", "0..1000000000"], &["fuzz", "swarm-2", "--seconds", "600"]];
+    for line in lines {
+        let mut child = weft(line);
+        let mut child = child.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("starts");
+        let mut said = String::new();
+        BufReader::new(child.stderr.take().expect("piped")).read_line(&mut said).expect("progress");
+        let killed = std::process::Command::new("kill").args(["-INT", &child.id().to_string()]).status();
+        assert!(killed.expect("there is a kill").success());
+        let output = child.wait_with_output().expect("ends");
+        assert_eq!(output.status.code(), Some(3), "{line:?}");
+        assert!(out(&output).starts_with("HELD SO FAR: "), "{line:?}: {}", out(&output));
+    }
 }
 
 /// Messages to everybody, which wait for a cut that does not end: they take more and more memory.

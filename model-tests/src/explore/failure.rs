@@ -113,10 +113,17 @@ impl Failure {
         struct AnyVersion {
             weft: String,
         }
-        toml::from_str(text).map_err(|error| match toml::from_str(text) {
+        let read: Failure = toml::from_str(text).map_err(|error| match toml::from_str(text) {
             Ok(AnyVersion { weft }) if weft != Failure::VERSION => FailureError::OtherVersion(weft),
             _ => FailureError::Wrong(error.message().to_string()),
-        })
+        })?;
+        match read.digest.len() == 16 && read.digest.bytes().all(|c| c.is_ascii_hexdigit()) {
+            true => Ok(read),
+            false => {
+                let why = format!("digest = {:?}: sixteen hexadecimal digits", read.digest);
+                Err(FailureError::Wrong(why))
+            }
+        }
     }
 }
 
