@@ -196,7 +196,17 @@ fn of_segments(why: &NamedError) -> Failed {
     let passes = match why {
         NamedError::Restless(_) => true,
         NamedError::Ddss(why) => {
-            matches!(why, Absent(_) | Closed | DdssError::Memory | NotExecuted(_) | Send(_) | Slow | Verbs(_))
+            matches!(
+                why,
+                Absent(_)
+                    | Closed
+                    | DdssError::Memory
+                    | DdssError::Unknown
+                    | NotExecuted(_)
+                    | Send(_)
+                    | Slow
+                    | Verbs(_)
+            )
         }
         _ => false,
     };
