@@ -87,7 +87,7 @@ fn what_is_measured_can_be_interrupted() {
     use std::process::{Command, Stdio};
     use std::time::Duration;
     let mut child = crate::common::weft(&["bench", "fabric", "--messages", "1000000000"]);
-    let mut child = child.stderr(Stdio::piped()).spawn().expect("starts");
+    let child = child.stderr(Stdio::piped()).spawn().expect("starts");
     // It says nothing by which to know that it has begun.
     std::thread::sleep(Duration::from_millis(300));
     let killed = Command::new("kill").args(["-INT", &child.id().to_string()]).status();

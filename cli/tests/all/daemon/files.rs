@@ -7,6 +7,7 @@ use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::os::unix::fs::{FileTypeExt, PermissionsExt, symlink};
 use std::process::{Child, Command, Output, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -15,13 +16,16 @@ const SERVERS: u32 = 4;
 
 /// A cluster's configurations, one for each node: file servers, and one more. All of 127.0.0.0/8 is this machine.
 fn configs(scratch: &Scratch, servers: u32) -> Vec<String> {
+    // Tests run at the same time.
+    static CLUSTERS: AtomicU32 = AtomicU32::new(1);
     let (port, net) = (free_port(), std::process::id() % 250 + 1);
+    let part = CLUSTERS.fetch_add(1, Ordering::Relaxed);
     let config = |rank: u32| {
         let store = scratch.path(&format!("store-{rank}"));
         fs::create_dir_all(&store).expect("a directory");
         let text = format!(
             "[cluster]\nname = \"files\"\nnodes = {}\nmeet = \"127.0.0.1:{port}\"\n[node]\nlisten = \"127.0.0.1:{port}\"\n\
-             address = \"127.{net}.77.{}\"\nstore = \"{store}\"\npatience_s = 20\n\
+             address = \"127.{net}.{part}.{}\"\nstore = \"{store}\"\npatience_s = 20\n\
              [systems]\nfile_servers = {servers}\nwire = \"tcp\"\n",
             servers + 1,
             rank + 1,
