@@ -7,7 +7,7 @@ use crate::args::PaperArgs;
 use crate::exit::{Exit, Failure};
 use crate::progress::Progress;
 use crate::table::{Table, wrap};
-use crate::{help, interrupt, output, picture};
+use crate::{help, interrupt, output};
 use serde::Serialize;
 use std::fmt::Write;
 use std::fs;
@@ -65,7 +65,7 @@ fn list(json: bool) -> Result<(), Failure> {
 
 fn repeat(paper: &Paper, args: &PaperArgs) -> Result<(), Failure> {
     // A directory that cannot be written is told before the work, not after it.
-    args.report.as_deref().map_or(Ok(()), picture::make)?;
+    args.report.as_deref().map_or(Ok(()), page::make)?;
     interrupt::end_at_once();
     let mut progress = Progress::begin(args.quiet);
     let results = (paper.run)(&mut |share, what| progress.at(share, || what.to_string()));

@@ -19,12 +19,6 @@ const POINTS: usize = 600;
 /// The narrowest mark, as a share of the picture: an instant is to be seen, too.
 const NARROWEST: f64 = 0.002;
 
-/// Makes the folder, so that one that cannot be had is told before the run and not after it.
-pub fn make(dir: &Path) -> Result<(), Failure> {
-    let failed = |why| Failure::bad_input(format!("cannot write the report into {}: {why}", dir.display()));
-    fs::create_dir_all(dir).map_err(failed)
-}
-
 /// Writes `run.html`, `throughput.svg` if the system tells what arrived, and `crashes.svg` if nodes crashed and it tells how long that
 /// stopped whom.
 pub fn write(dir: &Path, report: &Report, scenario: &Scenario, text: &str) -> Result<(), Failure> {

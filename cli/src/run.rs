@@ -3,6 +3,7 @@
 use crate::args::{Backend, RunArgs};
 use crate::exit::{Exit, Failure};
 use crate::logfile::{self, LogFile};
+use crate::paper::page;
 use crate::progress::Progress;
 use crate::table::count;
 use crate::{interrupt, output, picture, report, sweep, trace};
@@ -35,7 +36,7 @@ fn one(args: &RunArgs, scenario: &Scenario, seed: u64) -> Result<Exit, Failure> 
         progress.at(share(scenario, at), || words(at));
         interrupt::go_on()
     };
-    args.report.as_deref().map_or(Ok(()), picture::make)?;
+    args.report.as_deref().map_or(Ok(()), page::make)?;
     let sample = args.report.is_some().then_some(picture::SAMPLE);
     let options = RunOptions { log: log.writer()?, progress: Some(&mut watch), sample };
     let result = weft_check::run(scenario, seed, options);

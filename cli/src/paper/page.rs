@@ -1,6 +1,9 @@
 //! One page with every table and plot, which needs nothing beside itself.
 
+use crate::exit::Failure;
 use std::fmt::Write;
+use std::fs;
+use std::path::Path;
 use weft_check::paper::{Goal, Group, Paper, Results};
 
 const STYLE: &str = "\
@@ -14,6 +17,12 @@ td:first-child, th:first-child, td.words, th.words { text-align: left; }
 td.words { white-space: normal; } td.met { color: #00714f; } td.missed { color: #b22; font-weight: bold; }
 @media (max-width: 40em) { table { display: block; overflow-x: auto; } th, td { padding: .2em .4em; white-space: normal; } }
 p.note { color: #444; border-left: 3px solid #ddd; padding-left: 1em; }";
+
+/// Makes a report's folder, so that one that cannot be had is told before the work and not after it.
+pub fn make(dir: &Path) -> Result<(), Failure> {
+    let failed = |why| Failure::bad_input(format!("cannot write the report into {}: {why}", dir.display()));
+    fs::create_dir_all(dir).map_err(failed)
+}
 
 /// The page. `drawn` are the plots, by the figure that each shows.
 pub(super) fn html(paper: &Paper, results: &Results, drawn: &[(&str, String)]) -> String {
