@@ -64,11 +64,9 @@ pub(super) struct Following<V: Verbs> {
 
 impl<V: Verbs> Following<V> {
     pub fn new(mesh: &Mesh<V>, members: Option<Members<V>>) -> Following<V> {
-        let ranks = (0..mesh.size()).map(Rank::from_index);
-        let begun = ranks.map(|rank| (rank, mesh.resets_of(rank))).collect();
         Following {
             members,
-            parties: RefCell::new(Parties::new(begun)),
+            parties: RefCell::new(Parties::new(mesh.resets())),
             early: RefCell::default(),
             out: Cell::new(false),
             hears_of_none: Cell::new(false),

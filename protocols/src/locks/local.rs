@@ -29,8 +29,9 @@ struct Hold {
     token: Option<Token>,
     losses: u64,
     hand_offs_left: u32,
-    /// Its user shares from now on, and the network has not been told; nor have the neighbours.
+    /// Its user shares from now on, and the network has not been told.
     downgraded: bool,
+    /// Its user shares from now on, and its neighbours have not been let in.
     lets_in: bool,
 }
 

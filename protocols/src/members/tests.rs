@@ -1,5 +1,7 @@
 //! Members among themselves: messages arrive at once and in order, unless a test says otherwise.
 
+mod given_up;
+
 use super::*;
 use crate::transport::Rank;
 use std::collections::VecDeque;
@@ -432,125 +434,6 @@ fn without_a_majority_there_is_no_view_and_no_lease_and_nothing_is_tried_again()
     net.tell(1, Event::Hold(false));
     net.settle();
     assert_eq!(net.core(1).deadline(), None);
-}
-
-#[test]
-fn when_a_majority_has_restarted_the_rest_gives_its_view_up_and_begins_anew_with_it() {
-    let mut net = standing();
-    let before = net.core(1).view().unwrap().id;
-    net.tell(1, Event::Hold(true));
-    net.settle();
-    net.crash(2);
-    net.crash(3);
-    net.boot(CONFIG, 2);
-    net.settle();
-    net.boot(CONFIG, 3);
-    net.settle();
-    net.pass(300);
-    assert!(net.seen.iter().any(|(n, action)| (*n, action) == (1, &Action::Lost)));
-    assert_eq!(net.members(2), [(1, 1), (2, 4), (3, 5)]);
-    // The same member proposed both: a lineage is a proposal, not a proposer.
-    assert_ne!(net.core(1).view().unwrap().id.lineage, before.lineage);
-    assert_eq!([1, 3].map(|n| net.members(n)), [net.members(2), net.members(2)]);
-}
-
-#[test]
-fn a_view_that_was_given_up_is_not_begun_again_whoever_speaks_of_it() {
-    let mut net = standing();
-    let view = net.core(1).view().unwrap().clone();
-    net.crash(2);
-    net.crash(3);
-    for (n, incarnation) in [(2, 12), (3, 13)] {
-        net.hears(n, incarnation, Message::Join);
-    }
-    assert_eq!(net.seen.last(), Some(&(1, Action::Lost)));
-    net.hears(2, 12, Message::Decided { view });
-    assert_eq!(net.seen.last(), Some(&(1, Action::Lost)));
-    assert!(net.core(1).view().is_none());
-}
-
-/// Found by a swarm of 16 nodes: those who act in a view waited for one that had given it up, and those without a view for those who act in one.
-#[test]
-fn those_who_are_left_of_a_view_are_told_by_one_that_has_given_it_up() {
-    let five = MembersConfig { nodes: 5, ..CONFIG };
-    let mut net = Net::new(five);
-    net.pass(300);
-    let view = net.core(1).view().unwrap().id;
-    net.crash(4);
-    net.crash(5);
-    let elsewhere = ViewId { lineage: Ballot { round: 9, ..view.lineage }, number: 1 };
-    let heard = [(4, 14, Message::Join), (5, 15, Message::Join), (2, 2, Message::Pong { view: elsewhere })];
-    for (n, from, message) in heard {
-        net.tell(3, Event::Message(rank(n), Envelope { from, to: 3, message }));
-    }
-    assert!(net.core(3).view().is_none(), "as far as it knows only two of five act");
-    net.boot(five, 4);
-    net.boot(five, 5);
-    net.settle();
-    net.pass(1_000);
-    assert_eq!(net.members(1), [(1, 1), (2, 2), (3, 3), (4, 6), (5, 7)]);
-    assert!((2..=5).all(|n| net.core(n).view() == net.core(1).view()));
-}
-
-/// It would be waited for, and have no view: its view goes on without it.
-#[test]
-fn one_that_has_given_up_a_view_that_goes_on_is_left_out_of_the_next_one() {
-    let mut net = standing();
-    let view = net.core(1).view().unwrap().id;
-    let elsewhere = ViewId { lineage: Ballot { round: 9, ..view.lineage }, number: 1 };
-    for n in [1, 2] {
-        let message = Message::Pong { view: elsewhere };
-        net.tell(3, Event::Message(rank(n), Envelope { from: n.into(), to: 3, message }));
-    }
-    assert!(net.core(3).view().is_none(), "as far as it knows nobody else acts");
-    net.settle();
-    net.pass(1_000);
-    assert_eq!([1, 2].map(|n| net.members(n)), [[(1, 1), (2, 2)]; 2].map(Vec::from));
-    // Who leaves it out refuses it.
-    net.tell(3, Event::Expelled(net.core(1).view().unwrap().id));
-    assert!(net.core(3).is_out());
-    net.boot(CONFIG, 3);
-    net.settle();
-    net.pass(1_000);
-    assert_eq!([1, 2, 3].map(|n| net.members(n)), [[(1, 1), (2, 2), (3, 4)]; 3].map(Vec::from));
-}
-
-/// Of those who have begun anew it need not hear in which view they act now.
-#[test]
-fn who_says_that_it_has_no_view_acts_in_none_any_more() {
-    let view = standing().core(1).view().unwrap().id;
-    let elsewhere = ViewId { lineage: Ballot { round: 9, ..view.lineage }, number: 1 };
-    let mut net = standing();
-    let heard = [(2, 2, Message::Pong { view: elsewhere }), (2, 2, Message::Join), (3, 13, Message::Join)];
-    for (n, from, message) in heard {
-        net.hears(n, from, message);
-    }
-    assert!(net.core(1).view().is_some(), "two of three may act in it");
-}
-
-/// It waits for ever otherwise: all whom a view leaves out alive are refused by those who are in it.
-#[test]
-fn one_that_came_back_to_a_lineage_that_it_gave_up_believes_that_it_is_out_of_a_later_view() {
-    let mut net = standing();
-    let mut view = net.core(1).view().unwrap().clone();
-    for (n, incarnation) in [(2, 12), (3, 13)] {
-        net.hears(n, incarnation, Message::Join);
-    }
-    assert_eq!(net.seen.last(), Some(&(1, Action::Lost)));
-    let given_up = view.id;
-    let later = |by: u64| ViewId { number: given_up.number + by, ..given_up };
-    let is_out = |net: &Net, view| {
-        let mut core = net.core(1).clone();
-        core.on_event(net.now, Event::Expelled(view), &mut Vec::new());
-        core.is_out()
-    };
-    assert_eq!([later(0), later(1)].map(|view| is_out(&net, view)), [false, true]);
-    // The lineage was not dead: it goes on with those who have restarted, and with this one.
-    view.id = later(1);
-    view.members.iter_mut().skip(1).for_each(|member| member.incarnation += 10);
-    net.hears(2, 12, Message::Decided { view: view.clone() });
-    assert_eq!(net.core(1).view(), Some(&view));
-    assert_eq!([later(0), later(1), later(2)].map(|view| is_out(&net, view)), [false, false, true]);
 }
 
 /// Node 1, without a view, has accepted a list from node 2 which names an incarnation of node 3 that it has not heard of; then it

@@ -66,8 +66,6 @@ impl<V: Verbs> Sdp<V> {
     pub fn start(rt: &Rt<V>, mesh: &Mesh<V>, options: SdpOptions) -> Result<Sdp<V>, SdpError> {
         options.check(mesh.max_message())?;
         let inbox = mesh.open(CHANNEL)?;
-        let ranks = (0..mesh.size()).map(Rank::from_index);
-        let lives = ranks.map(|rank| (rank, mesh.resets_of(rank))).collect();
         let sdp = Sdp {
             shared: Rc::new(Shared {
                 rt: rt.clone(),
@@ -78,7 +76,7 @@ impl<V: Verbs> Sdp<V> {
                 table: RefCell::new(Table::new(rt.random() as u32)),
                 listeners: RefCell::default(),
                 outboxes: RefCell::default(),
-                lives: RefCell::new(lives),
+                lives: RefCell::new(mesh.resets()),
                 moving: Signal::new(),
                 notices: Cell::new(false),
                 frame: RefCell::default(),

@@ -13,6 +13,7 @@ use super::operations::is_fixed;
 use super::peer::{Peer, keep};
 use crate::rt::sync::{Mailbox, mailbox};
 use crate::rt::{QpHandle, WaitPoint};
+use std::collections::BTreeMap;
 use std::future::poll_fn;
 use std::task::{Context, Poll};
 use weft_verbs::Verbs;
@@ -40,6 +41,12 @@ impl<V: Verbs> Mesh<V> {
         let peers = self.shared.peers.borrow();
         let peer = self.peer(rank).and_then(|index| peers.get(index)?.as_deref());
         peer.map_or(0, |peer| peer.incarnations)
+    }
+
+    /// The same of all peers, for who begins to count what the channels are told.
+    pub(crate) fn resets(&self) -> BTreeMap<Rank, u32> {
+        let ranks = (0..self.size()).map(Rank::from_index);
+        ranks.map(|rank| (rank, self.resets_of(rank))).collect()
     }
 
     /// Has nothing to do any more with an incarnation of a peer, for good:

@@ -18,12 +18,7 @@ impl Link {
         if let Some((id, _)) = self.waiting.take_if(|(_, hello)| hello.session == incarnation) {
             actions.push(Action::Reject(id, Refusal::Expelled(grounds)));
         }
-        let is_its = match self.state {
-            State::Accepting(_, hello) => hello.session == incarnation,
-            State::Up(_) => self.incarnation == Some(incarnation),
-            _ => false,
-        };
-        if is_its {
+        if self.is_with(incarnation) {
             let own = self.id();
             self.fence(actions);
             actions.extend(own.map(Action::Disconnect));
@@ -36,15 +31,19 @@ impl Link {
         self.incarnation.is_none_or(|met| met == incarnation)
     }
 
-    /// Whether what comes over the queue pair that there is may be that incarnation's, as far as anybody knows. Who takes an attempt of ours
-    /// is known by its answer only, and the connection manager may have connected the queue pair before anybody looks at that.
-    pub(in super::super) fn may_be_with(&self, incarnation: u64) -> bool {
+    /// Whether a connection with that incarnation stands, or has been accepted.
+    fn is_with(&self, incarnation: u64) -> bool {
         match self.state {
             State::Up(_) => self.incarnation == Some(incarnation),
             State::Accepting(_, hello) => hello.session == incarnation,
-            State::Asking(_) => true,
-            State::Idle | State::Pausing | State::Resolving(_) => false,
+            _ => false,
         }
+    }
+
+    /// Whether what comes over the queue pair that there is may be that incarnation's, as far as anybody knows. Who takes an attempt of ours
+    /// is known by its answer only, and the connection manager may have connected the queue pair before anybody looks at that.
+    pub(in super::super) fn may_be_with(&self, incarnation: u64) -> bool {
+        self.is_with(incarnation) || matches!(self.state, State::Asking(_))
     }
 
     /// Whether a peer that was taken for gone is to be told things again, since that incarnation of it is there: it was never met, so that

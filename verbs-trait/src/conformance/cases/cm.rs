@@ -96,9 +96,7 @@ fn the_passive_side_may_reject<H: Harness>(bed: &mut TestBed<'_, H>) -> Outcome 
     let setup = Setup::new(bed);
     let a = ready(bed, 0, &setup)?;
     for private in [&b""[..], b"go away"] {
-        let id = resolved(bed, active, 1)?;
-        active.connect(id, &a.qp, &params(&setup, &[]))?;
-        let to = requested(bed, passive, &[])?;
+        let (id, to) = asked(bed, [active, passive], (&a, 1), &setup, &[])?;
         passive.reject(to, private)?;
         match bed.cm_event(active)? {
             CmEvent::Rejected { id: seen, reason: RejectReason::Consumer, private: told }
@@ -242,9 +240,7 @@ fn a_node_can_connect_to_itself_through_the_manager<H: Harness>(bed: &mut TestBe
     cm.listen(SERVICE)?;
     let setup = Setup::new(bed);
     let (a, b) = (ready(bed, 0, &setup)?, ready(bed, 0, &setup)?);
-    let id = resolved(bed, &cm, 0)?;
-    cm.connect(id, &a.qp, &params(&setup, &[]))?;
-    let to = requested(bed, &cm, &[])?;
+    let (_, to) = asked(bed, [&cm, &cm], (&a, 0), &setup, &[])?;
     cm.accept(to, &b.qp, &params(&setup, &[]))?;
     for _ in 0..2 {
         let seen = bed.cm_event(&cm)?;

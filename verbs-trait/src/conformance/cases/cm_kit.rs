@@ -56,6 +56,19 @@ pub(super) fn requested<H: Harness>(
     }
 }
 
+/// A request of a ready end to a node, once it is there: the identities on both sides.
+pub(super) fn asked<H: Harness>(
+    bed: &mut TestBed<'_, H>,
+    [active, passive]: [&<H::V as Verbs>::Cm; 2],
+    (end, node): (&End<H::V>, usize),
+    setup: &Setup,
+    data: &[u8],
+) -> Outcome<(CmId, CmId)> {
+    let from = resolved(bed, active, node)?;
+    active.connect(from, &end.qp, &params(setup, data))?;
+    Ok((from, requested(bed, passive, data)?))
+}
+
 /// A connection between two ready ends, by the managers' events: the identities on both sides.
 pub(super) fn join<H: Harness>(
     bed: &mut TestBed<'_, H>,
@@ -63,9 +76,7 @@ pub(super) fn join<H: Harness>(
     Pair { a, b }: &Pair<H::V>,
     setup: &Setup,
 ) -> Outcome<(CmId, CmId)> {
-    let from = resolved(bed, active, b.node)?;
-    active.connect(from, &a.qp, &params(setup, b"please"))?;
-    let to = requested(bed, passive, b"please")?;
+    let (from, to) = asked(bed, [active, passive], (a, b.node), setup, b"please")?;
     passive.accept(to, &b.qp, &params(setup, b"welcome"))?;
     let seen = bed.cm_event(active)?;
     check_eq!(

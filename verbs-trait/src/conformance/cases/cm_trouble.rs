@@ -94,9 +94,7 @@ fn an_acceptance_that_comes_too_late_ends_unreachable<H: Harness>(bed: &mut Test
     let (active, passive) = &managers;
     let setup = Setup::new(bed);
     let (a, b) = (ready(bed, 0, &setup)?, ready(bed, 1, &setup)?);
-    let id = resolved(bed, active, 1)?;
-    active.connect(id, &a.qp, &params(&setup, &[]))?;
-    let to = requested(bed, passive, &[])?;
+    let (id, to) = asked(bed, [active, passive], (&a, 1), &setup, &[])?;
     let cut = bed.inject(Fault::Cut { a: 0, b: 1 })?;
     check_eq!(bed.cm_event(active)?, CmEvent::Unreachable { id }, "the active side gives up");
     passive.accept(to, &b.qp, &params(&setup, &[]))?;
@@ -110,9 +108,7 @@ fn an_attempt_that_was_given_up_leaves_no_connection<H: Harness>(bed: &mut TestB
     let (active, passive) = &managers;
     let setup = Setup::new(bed);
     let a = ready(bed, 0, &setup)?;
-    let id = resolved(bed, active, 1)?;
-    active.connect(id, &a.qp, &params(&setup, &[]))?;
-    let to = requested(bed, passive, &[])?;
+    let (id, to) = asked(bed, [active, passive], (&a, 1), &setup, &[])?;
     active.disconnect(id)?;
     bed.settle();
     let b = ready(bed, 1, &setup)?;
@@ -131,9 +127,7 @@ fn an_acceptance_of_an_attempt_that_is_given_up_ends_unreachable<H: Harness>(
     let (active, passive) = &managers;
     let setup = Setup::new(bed);
     let (a, b) = (ready(bed, 0, &setup)?, ready(bed, 1, &setup)?);
-    let id = resolved(bed, active, 1)?;
-    active.connect(id, &a.qp, &params(&setup, &[]))?;
-    let to = requested(bed, passive, &[])?;
+    let (id, to) = asked(bed, [active, passive], (&a, 1), &setup, &[])?;
     // The active side gives up while the answer is under way.
     bed.strike((1, 0), PacketClass::Cm, 1, Act::Drop)?;
     passive.accept(to, &b.qp, &params(&setup, &[]))?;
