@@ -442,8 +442,7 @@ fn missing(usage: &str) -> String {
         );
     }
     let commands = Cli::command();
-    let shown = commands.get_subcommands().filter(|command| !command.is_hide_set());
-    let names: Vec<&str> = shown.map(clap::Command::get_name).collect();
+    let names: Vec<&str> = help::shown(&commands).map(clap::Command::get_name).collect();
     format!("say what to do: {} (see `weft --help`)", names.join(", "))
 }
 

@@ -6,6 +6,11 @@ use weft_check::paper::Paper;
 use weft_check::system::Example;
 use weft_check::systems;
 
+/// The commands of the program that its help shows.
+pub fn shown(program: &clap::Command) -> impl Iterator<Item = &clap::Command> {
+    program.get_subcommands().filter(|command| !command.is_hide_set())
+}
+
 /// Examples that are about no system.
 const GENERAL: &[Example] = &[
     Example { what: "The figures behind a simulated cluster", command: "weft profiles present-day" },

@@ -3,7 +3,7 @@
 use crate::args::Cli;
 use crate::exit::{Exit, Failure};
 use crate::making_args::{CompletionsArgs, ManArgs};
-use crate::{explore::files, output};
+use crate::{explore::files, help, output};
 use clap::{Command, CommandFactory};
 use std::fs;
 
@@ -23,8 +23,7 @@ pub fn man(args: &ManArgs) -> Result<Exit, Failure> {
     };
     fs::create_dir_all(folder)
         .map_err(|why| Failure::bad_input(format!("cannot make {}: {why}", folder.display())))?;
-    let commands = program.get_subcommands().filter(|command| !command.is_hide_set());
-    for command in std::iter::once(&program).chain(commands) {
+    for command in std::iter::once(&program).chain(help::shown(&program)) {
         let name = command.get_display_name().unwrap_or(command.get_name()).to_string();
         files::put(&folder.join(format!("{name}.1")), "the manual page", &page(command.clone())?)?;
     }

@@ -29,6 +29,7 @@ pub mod metrics;
 mod named;
 pub mod oracle;
 pub mod paper;
+mod polled;
 pub mod record;
 pub mod run;
 pub mod scenario;

@@ -170,7 +170,7 @@ fn none(system: &str) -> Failed {
 /// passes.
 fn of_files(why: &RemoteError) -> Failed {
     use FsError::{Closed, Full, Io, Member, NotExecuted, Send, Unknown, WritesLost};
-    let passes = match why {
+    let is_final = !match why {
         RemoteError::Late(_) | RemoteError::Verbs(_) => true,
         RemoteError::Fs(_, why) => matches!(
             why,
@@ -187,13 +187,13 @@ fn of_files(why: &RemoteError) -> Failed {
         ),
         RemoteError::Replaced(_) | RemoteError::TooMuch(_) | RemoteError::Layout => false,
     };
-    if passes { Failed::for_now(why.to_string()) } else { Failed::for_good(why.to_string()) }
+    Failed { why: why.to_string(), is_final }
 }
 
 /// The same of segments.
 fn of_segments(why: &NamedError) -> Failed {
     use DdssError::{Absent, Closed, NotExecuted, Send, Slow, Verbs};
-    let passes = match why {
+    let is_final = !match why {
         NamedError::Restless(_) => true,
         NamedError::Ddss(why) => {
             matches!(
@@ -210,7 +210,7 @@ fn of_segments(why: &NamedError) -> Failed {
         }
         _ => false,
     };
-    if passes { Failed::for_now(why.to_string()) } else { Failed::for_good(why.to_string()) }
+    Failed { why: why.to_string(), is_final }
 }
 
 /// An answer that the control plane passes on.

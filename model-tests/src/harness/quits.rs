@@ -3,6 +3,7 @@
 //! The node before it says when: its message comes at any point of the programs. Messages of one node arrive in order, so that one says
 //! nothing new which answers the call.
 
+use crate::polled::polled;
 use std::cell::Cell;
 use std::future::{Future, poll_fn};
 use std::pin::pin;
@@ -61,7 +62,7 @@ impl Quits {
     /// did not end at once: it is dropped once its user quits, whatever has come of it meanwhile.
     pub async fn leave<T>(&self, call: impl Future<Output = T>) -> Option<T> {
         let mut call = pin!(call);
-        match poll_fn(|cx| Poll::Ready(call.as_mut().poll(cx))).await {
+        match polled(call.as_mut()).await {
             Poll::Ready(done) => Some(done),
             Poll::Pending => {
                 self.wait().await;

@@ -20,6 +20,7 @@ use crate::metrics::{Group, Latencies, Layout, Metrics, Rate};
 use crate::named::Named;
 use crate::oracle::{Conduct, Oracles};
 use crate::paper::Paper;
+use crate::polled::polled;
 use crate::record::Record;
 use crate::run::left_out;
 use crate::system::{Amount, Example, Measured, Place, System};
@@ -27,7 +28,6 @@ use history::{Event, Value, What};
 use oracles::DdssOracles;
 use rivals::Rival;
 use std::collections::BTreeMap;
-use std::future::poll_fn;
 use std::pin::pin;
 use std::rc::Rc;
 use std::task::Poll;
@@ -144,7 +144,11 @@ impl<V: Verbs> Client<V> {
         }
         let value = Value::bytes(id, self.spec.size as usize);
         let put = match call {
-            Call::Abandon => begun(held.put(&value)).await.transpose()?.flatten(),
+            // Dropped where it first waits.
+            Call::Abandon => match polled(pin!(held.put(&value))).await {
+                Poll::Ready(put) => put?,
+                Poll::Pending => None,
+            },
             _ => held.put(&value).await?,
         };
         held.unlock().await?;
@@ -155,16 +159,6 @@ impl<V: Verbs> Client<V> {
     fn known(&self, version: u64) -> Option<u64> {
         Some(version).filter(|_| self.spec.model != Model::Null)
     }
-}
-
-/// Begins a call and drops it where it first waits.
-async fn begun<T>(call: impl Future<Output = T>) -> Option<T> {
-    let mut call = pin!(call);
-    poll_fn(|cx| match call.as_mut().poll(cx) {
-        Poll::Ready(done) => Poll::Ready(Some(done)),
-        Poll::Pending => Poll::Ready(None),
-    })
-    .await
 }
 
 /// What all clients of a run will ask for.

@@ -2,8 +2,8 @@
 
 use super::coding::Coding;
 use super::workload::SdpWork;
+use crate::polled::polled;
 use std::collections::VecDeque;
-use std::future::{Future, poll_fn};
 use std::pin::pin;
 use std::rc::Rc;
 use std::task::Poll;
@@ -177,7 +177,7 @@ impl<V: Verbs> Mover<V> {
         loop {
             let (recalls, buffer) = (self.recalls(), self.buffer()?);
             let mut receives = pin!(stream.recv(buffer));
-            let first = poll_fn(|cx| Poll::Ready(receives.as_mut().poll(cx))).await;
+            let first = polled(receives.as_mut()).await;
             let (received, buffer) = match first {
                 Poll::Ready(transfer) => transfer,
                 Poll::Pending => {

@@ -5,8 +5,8 @@ use super::super::history::{At, Event, What, Why};
 use super::program::{Claiming, WORDS, Words};
 use crate::harness::Quits;
 use crate::history::RequestId;
+use crate::polled::polled;
 use crate::record::Record;
-use std::future::poll_fn;
 use std::pin::pin;
 use std::rc::Rc;
 use std::task::Poll;
@@ -148,8 +148,7 @@ async fn others(rt: &Rt<Sim>) {
 async fn give_up<F: Future>(rt: &Rt<Sim>, future: F) -> Option<F::Output> {
     let mut future = pin!(future);
     for _ in 0..TRIES {
-        let now = poll_fn(|cx| Poll::Ready(future.as_mut().poll(cx))).await;
-        if let Poll::Ready(done) = now {
+        if let Poll::Ready(done) = polled(future.as_mut()).await {
             return Some(done);
         }
         others(rt).await;

@@ -8,10 +8,9 @@ use super::super::workload::Request;
 use super::transfer::{BUFFERS, Kind, PAYLOAD};
 use crate::harness::Recorder;
 use crate::history::RequestId;
+use crate::polled::polled;
 use crate::record::Record;
-use std::future::{Future, poll_fn};
 use std::pin::pin;
-use std::task::Poll;
 use weft_protocols::rt::{BufferGuard, Label, Rt};
 use weft_protocols::sdp::CHANNEL;
 use weft_protocols::sdp::message::{Greeting, Handle, Header, Message};
@@ -125,7 +124,7 @@ impl End {
     async fn read_and_deregister(&self, source: RemoteSlice, memory: &<Sim as Verbs>::Mr) -> Vec<u8> {
         let guard = BufferGuard::Range { mr: memory.clone(), at: 0, len: source.len };
         let mut reads = pin!(self.mesh.read_into(self.server, source, guard));
-        let begun = poll_fn(|cx| Poll::Ready(reads.as_mut().poll(cx))).await;
+        let begun = polled(reads.as_mut()).await;
         // The bug: the adapter's work with it has not ended, so the registration does not either; and its user has it back.
         let _ = memory.deregister();
         memory.write(0, &OTHER).expect("it fits");
