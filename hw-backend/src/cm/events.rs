@@ -124,7 +124,12 @@ impl Manager {
     }
 
     fn on_rejected(&self, key: u64, message: &CmMessage) {
-        let Some(over) = self.take(key, &[Stage::Asked, Stage::Accepted, Stage::Leaving]) else { return };
+        let over = self.take(key, &[Stage::Asked, Stage::Accepted, Stage::Established, Stage::Leaving]);
+        let Some(over) = over else { return };
+        if over.stage == Stage::Established {
+            // Its acceptance was confirmed, by a message that got lost, and is taken back.
+            return self.raise(CmEvent::Disconnected { id: CmId(key) });
+        }
         if over.stage != Stage::Asked {
             return self.fail(key, &over, "it gave its request up");
         }
@@ -154,6 +159,9 @@ impl Manager {
         }
         // Answers the peer, which waits for it before it forgets the connection.
         let _ = connection.identity.disconnect();
+        if connection.stage == Stage::Accepted {
+            return self.fail(key, &connection, "it was ended before it was confirmed");
+        }
         self.raise(CmEvent::Disconnected { id: CmId(key) });
     }
 }

@@ -91,7 +91,7 @@ impl Cache {
     /// A way to go on; none if there are more than can be told apart, and then it must not sleep.
     pub(super) fn way(&mut self, actor: Actor, outcome: Outcome) -> Option<Ways> {
         let (actor, _) = self.actors.number(actor.0);
-        let (way, _) = self.ways.number(u64::from(actor) << 3 | outcome as u64);
+        let (way, _) = self.ways.number(u64::from(actor) * Outcome::ALL.len() as u64 + outcome as u64);
         1u128.checked_shl(way).map(Ways)
     }
 
@@ -151,6 +151,17 @@ mod tests {
     }
 
     const NOTHING: Visit = Visit::Again(Ways(0));
+
+    #[test]
+    fn ways_to_go_on_are_told_apart_by_who_acts_and_by_how_it_turns_out() {
+        let mut cache = Cache::new(1 << 20);
+        let actors = (0..10).map(Actor);
+        let all: Vec<(Actor, Outcome)> =
+            actors.flat_map(|actor| Outcome::ALL.map(|outcome| (actor, outcome))).collect();
+        let ways: Vec<u128> =
+            all.iter().map(|(actor, outcome)| cache.way(*actor, *outcome).unwrap().0).collect();
+        assert_eq!(ways.iter().fold(0, |together, way| together | way).count_ones() as usize, ways.len());
+    }
 
     #[test]
     fn a_state_is_explored_again_only_with_more_faults_left() {

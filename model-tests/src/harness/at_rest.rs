@@ -17,11 +17,14 @@ pub fn at_rest(
     broken.into_iter().next().map(Violation::from)
 }
 
-/// The first connection that was made again although there was no fault.
-pub(super) fn unbroken(members: &[Member]) -> Option<Violation> {
-    let mut nodes = (0..).zip(members);
-    let first = nodes.find_map(|(node, member)| Standing::finish(Nanos::ZERO, node, &member.mesh.stats()));
-    first.map(Violation::from)
+/// The first connection that was made again, which where there was no fault is wrong.
+pub(super) fn first_broke(members: &[Member]) -> Option<Violation> {
+    (0..).zip(members).find_map(|(node, member)| broke(node, member))
+}
+
+/// The same of one node.
+pub(super) fn broke(node: u32, member: &Member) -> Option<Violation> {
+    Standing::finish(Nanos::ZERO, node, &member.mesh.stats()).map(Violation::from)
 }
 
 /// The same as [`at_rest`] of the connections of all nodes, where nothing else runs on them.

@@ -1,9 +1,9 @@
 //! One execution of a model, as a transition system.
 
-use super::at_rest::unbroken;
+use super::at_rest::first_broke;
 use super::cluster::{Cluster, Member};
 use super::event_log::EventLog;
-use super::memoised::Memoised;
+use super::memoised::{FoundByNodes, Memoised};
 use super::model::{Model, Unseen, cover};
 use super::recorder::{Accesses, Recorder};
 use crate::explore::{Coverage, Fingerprint, Stuck, TraceEvent, TransitionSystem, Violation};
@@ -320,9 +320,9 @@ impl<M: Model> Execution<M> {
     }
 
     /// What the nodes find by themselves, where programs are memoised.
-    fn found(&mut self) -> (Option<Violation>, u32) {
+    fn found(&mut self) -> FoundByNodes {
         let Execution { model, cluster, fabric, memoised, .. } = self;
-        memoised.as_mut().map_or((None, 0), |memoised| memoised.look_at_nodes(model, cluster, fabric))
+        memoised.as_mut().map(|memoised| memoised.look_at_nodes(model, cluster, fabric)).unwrap_or_default()
     }
 
     /// What each node still knows, as far as it can say it; nothing if nodes are told apart by their histories.
@@ -452,10 +452,12 @@ impl<M: Model> TransitionSystem for Execution<M> {
             return Err(broken);
         }
         let Some(Instance { state, members }) = instance else {
-            return match self.stuck(recorder) {
-                Some(stuck) => Err(stuck),
-                None => self.found().0.map_or(Ok(()), Err),
-            };
+            if let Some(stuck) = self.stuck(recorder) {
+                return Err(stuck);
+            }
+            let judges = !self.losses.other && !self.model.breaks_connections();
+            let FoundByNodes { violation, broke, .. } = self.found();
+            return broke.filter(|_| judges).or(violation).map_or(Ok(()), Err);
         };
         let Losses { crashed, other } = &self.losses;
         let excused = *other && self.model.drift().is_none()
@@ -465,10 +467,12 @@ impl<M: Model> TransitionSystem for Execution<M> {
             Some(stuck) => Err(stuck),
             // A dead node's connections, and what was meant for it, are left over.
             None if !crashed.is_empty() => self.model.finish_without(state, crashed, members),
-            None => match (!other && !self.model.breaks_connections()).then(|| unbroken(members)).flatten() {
-                Some(broke) => Err(broke),
-                None => self.model.finish(state, members, recorder),
-            },
+            None => {
+                match (!other && !self.model.breaks_connections()).then(|| first_broke(members)).flatten() {
+                    Some(broke) => Err(broke),
+                    None => self.model.finish(state, members, recorder),
+                }
+            }
         }
     }
 
@@ -496,7 +500,7 @@ impl<M: Model> TransitionSystem for Execution<M> {
                 self.model.coverage(state, members, sink)
             }
             Some(_) if !self.model.branches().is_empty() => {
-                cover(self.model.branches(), self.found().1, sink)
+                cover(self.model.branches(), self.found().reached, sink)
             }
             _ => {}
         }

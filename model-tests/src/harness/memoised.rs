@@ -1,5 +1,6 @@
 //! An execution whose programs are memoised: it is the fabric's state, and a record.
 
+use super::at_rest::broke;
 use super::cluster::Cluster;
 use super::execution::{Instance, fingerprint, set_up};
 use super::model::Model;
@@ -24,10 +25,21 @@ pub(super) struct Memoised<M: Model> {
 
 /// What a node is asked.
 enum Answer {
-    /// At an end: the violation that it finds, and which branches were reached.
-    Finds(Option<Violation>, u32),
+    /// At an end.
+    Finds(FoundByNodes),
     /// In a quiescent state: what it still knows.
     Knows(Option<u128>),
+}
+
+/// What nodes find by themselves at an end.
+#[derive(Clone, Default)]
+pub(super) struct FoundByNodes {
+    /// The first violation.
+    pub violation: Option<Violation>,
+    /// The branches that any of them reached.
+    pub reached: u32,
+    /// The first connection that was made again.
+    pub broke: Option<Violation>,
 }
 
 /// The numbers of the questions.
@@ -81,28 +93,27 @@ impl<M: Model> Memoised<M> {
         programs.take(event, outcome, touched, build)
     }
 
-    /// What the nodes find by themselves: the first violation, and every branch that any of them reached.
-    pub fn look_at_nodes(
-        &mut self,
-        model: &M,
-        cluster: &Cluster,
-        fabric: &Fabric,
-    ) -> (Option<Violation>, u32) {
-        let (mut first, mut reached) = (None, 0);
+    /// What the nodes find by themselves.
+    pub fn look_at_nodes(&mut self, model: &M, cluster: &Cluster, fabric: &Fabric) -> FoundByNodes {
+        let mut all = FoundByNodes::default();
         for node in 0..fabric.nodes() {
             let index = node as usize;
             let look = |Instance { state, members }: &Instance<M>| {
                 let member = &members[index];
-                let violation = model.violation_at(state, index, member);
-                Answer::Finds(violation, model.reached_at(state, index, member))
+                Answer::Finds(FoundByNodes {
+                    violation: model.violation_at(state, index, member),
+                    reached: model.reached_at(state, index, member),
+                    broke: broke(node, member),
+                })
             };
             let answer = self.ask(NodeId(node), FINDS, model, cluster, fabric, look);
-            if let Answer::Finds(violation, branches) = answer {
-                first = first.or_else(|| violation.clone());
-                reached |= branches;
+            if let Answer::Finds(FoundByNodes { violation, reached, broke }) = answer {
+                all.violation = all.violation.or_else(|| violation.clone());
+                all.reached |= reached;
+                all.broke = all.broke.or_else(|| broke.clone());
             }
         }
-        (first, reached)
+        all
     }
 
     /// What each node still knows, if it can say it.

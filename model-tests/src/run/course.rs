@@ -26,8 +26,10 @@ impl<S: System> World<S> {
         self.under_faults(&mut options)?;
         self.fabric.stop_faults();
         self.bring_all_back()?;
-        self.settle(&mut options)?;
+        let (settled, healthy) = self.settle(&mut options)?;
         self.come_to_rest(&mut options)?;
+        // What a request has been told may be explained by what others learn later, as that its node is out.
+        self.recorder.judge(|judge| judge.judge_end(settled, healthy));
         let metrics = self.metrics();
         self.judge_conduct();
         self.judge_connections();
@@ -85,7 +87,13 @@ impl<S: System> World<S> {
         let now = self.fabric.now();
         for fault in self.plan.strike(now) {
             let strikes = match fault {
-                Strike::Restart { node, lasts, kind } => self.crash(node, lasts, kind)?,
+                Strike::Restart { node, lasts, kind } => match self.crash(node, lasts, kind)? {
+                    Ok(strikes) => strikes,
+                    Err(later) => {
+                        self.plan.strikes_at(later, fault);
+                        continue;
+                    }
+                },
                 Strike::Fault(fault) => {
                     self.fabric.plan(now, fault).map_err(|why| RunError::Cluster(why.to_string()))?;
                     true
@@ -96,13 +104,12 @@ impl<S: System> World<S> {
         Ok(())
     }
 
-    /// Nothing goes wrong any more; every request must end.
-    fn settle(&mut self, options: &mut RunOptions<'_>) -> Result<(), RunError> {
+    /// Nothing goes wrong any more; every request must end. Says when they had, or should have, and for how long nothing had gone wrong then.
+    fn settle(&mut self, options: &mut RunOptions<'_>) -> Result<(Nanos, Nanos), RunError> {
         let healed = self.fabric.now();
         self.go_on_while(options, self.scenario.run.settle.nanos(), |world| !world.all_done())?;
         let now = self.fabric.now();
-        self.recorder.judge(|judge| judge.judge_end(now, now - healed));
-        Ok(())
+        Ok((now, now - healed))
     }
 
     /// Nobody asks for anything any more: what is under way comes to its end.
@@ -140,9 +147,14 @@ impl<S: System> World<S> {
         }
     }
 
-    /// No connection may have broken that nothing was done to, and whose adapters have had their answers in time.
+    /// No connection may have broken that nothing was done to, and whose adapters have had their answers in time. (A node that others had
+    /// left out, since it was too busy to answer, was started again.)
     fn judge_connections(&self) {
-        if self.struck > 0 || self.fabric.stats().timeouts > 0 || S::BREAKS_CONNECTIONS {
+        if self.struck > 0
+            || !self.crashes.is_empty()
+            || self.fabric.stats().timeouts > 0
+            || S::BREAKS_CONNECTIONS
+        {
             return;
         }
         let now = self.fabric.now();

@@ -12,6 +12,8 @@ use weft_verbs::Nanos;
 pub(super) struct FaultPlan {
     nodes: u32,
     sources: Vec<Source>,
+    /// Those that could not strike when they should have.
+    late: Vec<(Nanos, Strike)>,
 }
 
 /// What a fault of a scenario is to a run.
@@ -46,18 +48,26 @@ impl FaultPlan {
             source.advance(Nanos::ZERO);
             source
         };
-        FaultPlan { nodes: scenario.cluster.nodes, sources: scenario.faults.iter().map(source).collect() }
+        let sources = scenario.faults.iter().map(source).collect();
+        FaultPlan { nodes: scenario.cluster.nodes, sources, late: Vec::new() }
     }
 
     /// When the next fault strikes, if there is one.
     pub(super) fn next(&self) -> Option<Nanos> {
-        self.sources.iter().filter_map(|source| source.next).min()
+        let late = self.late.iter().map(|(at, _)| *at);
+        self.sources.iter().filter_map(|source| source.next).chain(late).min()
+    }
+
+    /// A fault strikes later than it should have.
+    pub(super) fn strikes_at(&mut self, at: Nanos, fault: Strike) {
+        self.late.push((at, fault));
     }
 
     /// The faults that strike at `now` or should have.
     pub(super) fn strike(&mut self, now: Nanos) -> Vec<Strike> {
         let nodes = self.nodes;
-        let mut struck = Vec::new();
+        let mut struck: Vec<Strike> =
+            self.late.extract_if(.., |(at, _)| *at <= now).map(|(_, fault)| fault).collect();
         for source in &mut self.sources {
             while let Some(at) = source.next.filter(|at| *at <= now) {
                 struck.push(source.draw(nodes));

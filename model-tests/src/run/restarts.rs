@@ -30,16 +30,23 @@ impl Down {
 
 impl<S: System> World<S> {
     /// A node crashes; it is there again after `lasts`, or when the faults stop. One that is down already stays so.
+    ///
+    /// A step of a node takes time, and is made at once: what it has done in that time it has done, and told others that stand outside the
+    /// fabric. So it cannot be struck before the end of its step. Where it is in one, it is said when it can.
     pub(super) fn crash(
         &mut self,
         node: NodeId,
         lasts: Option<Nanos>,
         kind: FaultKind,
-    ) -> Result<bool, RunError> {
+    ) -> Result<Result<bool, Nanos>, RunError> {
         if self.down.is_down(node) {
-            return Ok(false);
+            return Ok(Ok(false));
         }
         let now = self.fabric.now();
+        let its_own = self.machines[node.index()].place.rt.now();
+        if its_own > now {
+            return Ok(Err(its_own));
+        }
         self.fabric.plan(now, Fault::Crash { node }).map_err(refused)?;
         self.fabric.run_until(now);
         self.crashes.push(kind);
@@ -47,7 +54,7 @@ impl<S: System> World<S> {
         // Its clients are gone with it.
         self.clients.retain(|(on, _)| *on != node.0);
         self.down.0.push((lasts.map_or(Nanos::MAX, |lasts| now + lasts), node));
-        Ok(true)
+        Ok(Ok(true))
     }
 
     /// The nodes that come back by `now` start anew.
@@ -77,7 +84,8 @@ impl<S: System> World<S> {
         let out = (0..).zip(&self.machines).filter(|(_, machine)| is_out(machine));
         let out: Vec<NodeId> = out.map(|(node, _)| NodeId(node)).collect();
         for node in out {
-            self.crash(node, Some(Nanos::ZERO), FaultKind::Restart)?;
+            // One that is in a step is so a little later.
+            let _ = self.crash(node, Some(Nanos::ZERO), FaultKind::Restart)?;
         }
         self.bring_back(self.fabric.now())
     }

@@ -3,13 +3,14 @@
 use super::key::{Key, Placement};
 use super::messages::Message;
 use super::parties::Party;
-use super::service::Ddss;
+use super::service::{Asked, Ddss};
 use super::{DdssError, Holdings, Name, Segment, Spec};
 use crate::transport::Rank;
 use weft_verbs::Verbs;
 
 impl<V: Verbs> Ddss<V> {
-    /// Allocates a segment, all zero, and returns its key (ddss.txt, 5.2 and 5.9). Waits for the home as long as it takes.
+    /// Allocates a segment, all zero, and returns its key (ddss.txt, 5.2 and 5.9). Waits for the home as long as it takes. If the call is
+    /// dropped, a segment that was made for it is released.
     ///
     /// # Errors
     ///
@@ -28,8 +29,10 @@ impl<V: Verbs> Ddss<V> {
                 Rank::from_index(next)
             }
         };
-        match self.request(home, |id| Message::Allocate { id, spec }).await? {
-            Message::Key { key: Some(key), .. } => Ok(key),
+        let home = self.until_it_is_a_member(home).await?;
+        let request = self.ask(home, |id| Message::Allocate { id, spec }).await?;
+        match Asked::new(self, request).answer().await? {
+            Message::Allocated { key: Some(key), .. } => Ok(key),
             _ => Err(DdssError::Memory),
         }
     }

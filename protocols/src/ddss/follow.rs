@@ -250,13 +250,14 @@ impl<V: Verbs> Ddss<V> {
         true
     }
 
-    /// Keeps what a node says until the view has it. That it has no part any more counts at once, and what it asked for before it does not wait
-    /// for. This node, once it hears of no view, goes on as a home for whoever asks. (Where its view is lost another one comes, and says which
+    /// Keeps what a node says until the view has it. That it has no part any more counts at once, and so does what it has said before, but for
+    /// its calls, which it does not wait for. This node, once it hears of no view, goes on as a home for whoever asks. (Where its view is lost another one comes, and says which
     /// incarnations have died.)
     pub(super) fn keeps(&self, from: Rank, said: Message) -> bool {
         let Some(following) = &self.0.following else { return false };
         if matches!(said, Message::Parted { .. }) {
-            following.early.borrow_mut().remove(&from);
+            let early = following.early.borrow_mut().remove(&from).unwrap_or_default();
+            early.into_iter().filter(|said| !said.is_call()).for_each(|said| self.heed(from, said));
             return false;
         }
         if following.hears_of_none.get() || self.member(from).is_some() {
@@ -458,8 +459,8 @@ impl<V: Verbs> Ddss<V> {
         let freed = self.turn_header(name, at, None, |header| header.is_held_by(node).then(|| header.free()));
         // One that is being released has no line any more.
         let Ok(Turned { is, .. }) = freed.await else { return };
-        let step = self.0.home.borrow_mut().on_gone(name, node);
-        self.step(name, step, is.word());
+        let step = self.0.home.borrow_mut().on_gone(name, at, node, is.is_marked());
+        self.step(name, at, step, is.word());
         let answers = self.0.home.borrow_mut().has_parted(name, at, node);
         answers.into_iter().for_each(|answer| self.send_later(node, answer));
     }

@@ -82,15 +82,15 @@ pub(super) enum Action {
     Later,
 }
 
-/// What to do about a segment's line.
+/// What to do about the line of a segment: of a name, and a place by which it is told from an earlier one of that name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Step {
     /// Nothing.
     Nothing,
     /// Mark the header as one that only who has a turn may change, and [tell](Home::closed) the home what it was.
-    Close(RemoteSlice),
+    Close,
     /// Take the mark away, and [tell](Home::opened) the home.
-    Open(RemoteSlice),
+    Open,
     /// Tell a node that it is its turn.
     Grant {
         /// The node.
@@ -277,59 +277,64 @@ impl Home {
         waiting.into_iter().map(answer).collect()
     }
 
+    /// The line of a segment that is neither released nor being released.
+    fn line(&mut self, name: Name, at: RemoteSlice) -> Option<&mut Line> {
+        let kept = self.segments.get_mut(&name).filter(|kept| kept.leaving.is_none() && kept.at == at);
+        kept.map(|kept| &mut kept.line)
+    }
+
     /// Somebody wants a turn.
-    pub fn on_enter(&mut self, name: Name, from: Rank, id: u64) -> Step {
-        let Some(Kept { line, at, leaving: None, .. }) = self.segments.get_mut(&name) else {
+    pub fn on_enter(&mut self, name: Name, at: RemoteSlice, from: Rank, id: u64) -> Step {
+        let Some(line) = self.line(name, at) else {
             return Step::Late { to: from, id };
         };
         line.waiting.push_back((from, id));
         match line.state {
             State::Open => {
                 line.state = State::Closing { left: Vec::new() };
-                Step::Close(*at)
+                Step::Close
             }
             _ => Step::Nothing,
         }
     }
 
     /// The header was marked; it was this. The node that has the lock has the first turn.
-    pub fn closed(&mut self, name: Name, header: Header) -> Step {
-        let Some(Kept { line, at, leaving: None, .. }) = self.segments.get_mut(&name) else {
-            return Step::Nothing;
-        };
+    pub fn closed(&mut self, name: Name, at: RemoteSlice, header: Header) -> Step {
+        let Some(line) = self.line(name, at) else { return Step::Nothing };
         let State::Closing { left } = &line.state else { return Step::Nothing };
         match header.holder() {
             Some(holder) if !left.contains(&holder) => {
                 line.state = State::Serving(holder);
                 Step::Nothing
             }
-            _ => line.next(*at),
+            _ => line.next(),
         }
     }
 
     /// A node says that it has no turn any more, or has given the lock back while the header was marked.
-    pub fn on_leave(&mut self, name: Name, from: Rank) -> Step {
-        let step = self.ends_turn(name, from);
+    pub fn on_leave(&mut self, name: Name, at: RemoteSlice, from: Rank) -> Step {
+        let step = self.ends_turn(name, at, from);
         self.out_of_turn += u64::from(step.is_none());
         step.unwrap_or(Step::Nothing)
     }
 
-    /// A node has died, and has the lock no more: it has no turn either.
-    pub fn on_gone(&mut self, name: Name, node: Rank) -> Step {
-        if let Some(Kept { line, leaving: None, .. }) = self.segments.get_mut(&name) {
-            line.waiting.retain(|(from, _)| *from != node);
+    /// A node has died, and has the lock no more: it has no turn either. The header was seen to be `marked` after that, or not: then
+    /// whoever has the lock when it is marked is another one, be it the next incarnation of that node.
+    pub fn on_gone(&mut self, name: Name, at: RemoteSlice, node: Rank, marked: bool) -> Step {
+        let Some(line) = self.line(name, at) else { return Step::Nothing };
+        line.waiting.retain(|(from, _)| *from != node);
+        if matches!(line.state, State::Closing { .. }) && !marked {
+            return Step::Nothing;
         }
-        self.ends_turn(name, node).unwrap_or(Step::Nothing)
+        self.ends_turn(name, at, node).unwrap_or(Step::Nothing)
     }
 
     /// What comes next, unless it is not that node's turn. While the header is being marked nobody knows yet whose it is.
-    fn ends_turn(&mut self, name: Name, node: Rank) -> Option<Step> {
-        let Some(Kept { line, at, leaving: None, .. }) = self.segments.get_mut(&name) else {
-            return Some(Step::Nothing);
-        };
+    fn ends_turn(&mut self, name: Name, at: RemoteSlice, node: Rank) -> Option<Step> {
+        let Some(line) = self.line(name, at) else { return Some(Step::Nothing) };
         match &mut line.state {
             State::Closing { left } => left.push(node),
-            State::Serving(rank) if *rank == node => return Some(line.next(*at)),
+            State::Serving(rank) if *rank == node => return Some(line.next()),
             State::Serving(_) | State::Opening | State::Open => return None,
         }
         Some(Step::Nothing)
@@ -363,16 +368,14 @@ impl Home {
     }
 
     /// The mark is gone.
-    pub fn opened(&mut self, name: Name) -> Step {
-        let Some(Kept { line, at, leaving: None, .. }) = self.segments.get_mut(&name) else {
-            return Step::Nothing;
-        };
+    pub fn opened(&mut self, name: Name, at: RemoteSlice) -> Step {
+        let Some(line) = self.line(name, at) else { return Step::Nothing };
         line.state = State::Open;
         if line.waiting.is_empty() {
             return Step::Nothing;
         }
         line.state = State::Closing { left: Vec::new() };
-        Step::Close(*at)
+        Step::Close
     }
 
     /// How many wait for a turn.
@@ -382,7 +385,7 @@ impl Home {
 }
 
 impl Line {
-    fn next(&mut self, at: RemoteSlice) -> Step {
+    fn next(&mut self) -> Step {
         match self.waiting.pop_front() {
             Some((to, id)) => {
                 self.state = State::Serving(to);
@@ -390,7 +393,7 @@ impl Line {
             }
             None => {
                 self.state = State::Opening;
-                Step::Open(at)
+                Step::Open
             }
         }
     }

@@ -8,7 +8,7 @@
 use super::home::Step;
 use super::messages::Message;
 use super::segment::Open;
-use super::service::{Ddss, Request};
+use super::service::{Asked, Ddss};
 use super::{DdssError, Header, Name};
 use crate::transport::{NotExecuted, OpError};
 use weft_verbs::{RemoteSlice, Verbs};
@@ -24,29 +24,15 @@ pub(super) struct Turned {
     pub is: Header,
 }
 
-/// A turn that was asked for. If the call is dropped between the grant and its next step, the turn goes to the next.
-struct Asked<V: Verbs> {
-    ddss: Ddss<V>,
-    request: Request,
-}
-
-impl<V: Verbs> Drop for Asked<V> {
-    fn drop(&mut self) {
-        if let Some(Message::Granted { name, header, .. }) = self.request.told.try_recv() {
-            self.ddss.say_later(self.request.of, Message::Leave { name, header });
-        }
-    }
-}
-
 impl<V: Verbs> Ddss<V> {
     /// Asks the home for a turn and waits for it. To be called in the task's turn among those of its node, with which it is given back
     /// unless the caller [leaves](Ddss::leave).
     pub(super) async fn enter(&self, open: &Open<V>) -> Result<(), DdssError> {
         self.0.stats.borrow_mut().turns += 1;
         self.check(open)?;
-        let request = self.ask(self.home_of(open), |id| Message::Enter { id, name: open.name }).await?;
-        let mut asked = Asked { ddss: self.clone(), request };
-        match self.answer(&mut asked.request).await? {
+        let (name, at) = (open.name, open.place());
+        let request = self.ask(self.home_of(open), |id| Message::Enter { id, name, at }).await?;
+        match Asked::new(self, request).answer().await? {
             Message::Granted { header, .. } => {
                 open.last.set(Header::from_word(header));
                 open.entered.set(true);
@@ -62,32 +48,32 @@ impl<V: Verbs> Ddss<V> {
 
     /// Ends the node's turn, which it has until that is said: the call may be dropped while there is no room for it.
     pub(super) async fn leave(&self, open: &Open<V>) -> Result<(), DdssError> {
-        let header = open.last.get().word();
-        let said = self.send(self.home_of(open), Message::Leave { name: open.name, header }).await;
+        let (name, at, header) = (open.name, open.place(), open.last.get().word());
+        let said = self.send(self.home_of(open), Message::Leave { name, at, header }).await;
         open.entered.set(false);
         said
     }
 
-    /// At the home: does what its line asks for.
-    pub(super) fn step(&self, name: Name, step: Step, header: u64) {
+    /// At the home: does what the line of the segment at a place asks for.
+    pub(super) fn step(&self, name: Name, at: RemoteSlice, step: Step, header: u64) {
         match step {
             Step::Nothing => {}
-            Step::Grant { to, id } => self.send_later(to, Message::Granted { id, name, header }),
+            Step::Grant { to, id } => self.send_later(to, Message::Granted { id, name, at, header }),
             Step::Late { to, id } => self.send_later(to, Message::Released { id }),
-            Step::Close(at) => {
+            Step::Close => {
                 let ddss = self.clone();
                 drop(self.0.rt.spawn(async move {
                     let Ok(Turned { was, is }) = ddss.mark(name, at, true).await else { return };
-                    let step = ddss.0.home.borrow_mut().closed(name, was);
-                    ddss.step(name, step, is.word());
+                    let step = ddss.0.home.borrow_mut().closed(name, at, was);
+                    ddss.step(name, at, step, is.word());
                 }));
             }
-            Step::Open(at) => {
+            Step::Open => {
                 let ddss = self.clone();
                 drop(self.0.rt.spawn(async move {
                     if ddss.mark(name, at, false).await.is_ok() {
-                        let step = ddss.0.home.borrow_mut().opened(name);
-                        ddss.step(name, step, 0);
+                        let step = ddss.0.home.borrow_mut().opened(name, at);
+                        ddss.step(name, at, step, 0);
                     }
                 }));
             }

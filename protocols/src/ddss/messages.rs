@@ -14,14 +14,16 @@ pub(super) enum Message {
     Otherwise { id: u64, spec: Spec },
     /// There is no memory for it.
     NoMemory { id: u64 },
-    /// A turn at this segment is wanted.
-    Enter { id: u64, name: Name },
-    /// It is the asker's turn. The header is probably this word.
-    Granted { id: u64, name: Name, header: u64 },
-    /// The sender's turn has ended, with this header.
-    Leave { name: Name, header: u64 },
+    /// A turn at the segment of this name at this place is wanted: another one may have the name by now.
+    Enter { id: u64, name: Name, at: RemoteSlice },
+    /// It is the asker's turn there. The header is probably this word.
+    Granted { id: u64, name: Name, at: RemoteSlice, header: u64 },
+    /// The sender's turn there has ended, with this header.
+    Leave { name: Name, at: RemoteSlice, header: u64 },
     /// A segment is wanted.
     Allocate { id: u64, spec: Spec },
+    /// It was made, or there is no memory for it.
+    Allocated { id: u64, key: Option<Key> },
     /// This name is to stand for this key, or for none, if it stands for the other or for none.
     Bind { id: u64, name: Name, key: Option<Key>, instead: Option<Key> },
     /// What does this name stand for?
@@ -77,11 +79,26 @@ const JOIN: u8 = 20;
 const PARTED: u8 = 21;
 const JOINED: u8 = 22;
 const GONE: u8 = 23;
+const ALLOCATED: u8 = 24;
 
 /// The longest message.
 pub(super) const LONGEST: usize = 1 + 8 + 8 + 2 * (1 + Key::BYTES);
 
 impl Message {
+    /// Whether it is the begin of a call of its sender's, who waits for the answer.
+    pub fn is_call(&self) -> bool {
+        match self {
+            Message::Open { .. } | Message::Join { .. } | Message::Enter { .. } | Message::Release { .. } => {
+                true
+            }
+            Message::Allocate { .. }
+            | Message::Bind { .. }
+            | Message::Find { .. }
+            | Message::Count { .. } => true,
+            _ => false,
+        }
+    }
+
     /// Its bytes: a kind, the request's number, and what the kind has; little-endian.
     pub fn encode(self) -> Vec<u8> {
         let mut bytes = Vec::with_capacity(LONGEST);
@@ -106,22 +123,29 @@ impl Message {
                 put_spec(spec, &mut bytes);
             }
             Message::NoMemory { id } => head(NO_MEMORY, id),
-            Message::Enter { id, name } => {
+            Message::Enter { id, name, at } => {
                 head(ENTER, id);
                 bytes.extend(name.0.to_le_bytes());
+                bytes.extend(at.to_bytes());
             }
-            Message::Granted { id, name, header } => {
+            Message::Granted { id, name, at, header } => {
                 head(GRANTED, id);
                 bytes.extend(name.0.to_le_bytes());
+                bytes.extend(at.to_bytes());
                 bytes.extend(header.to_le_bytes());
             }
-            Message::Leave { name, header } => {
+            Message::Leave { name, at, header } => {
                 head(LEAVE, name.0);
+                bytes.extend(at.to_bytes());
                 bytes.extend(header.to_le_bytes());
             }
             Message::Allocate { id, spec } => {
                 head(ALLOCATE, id);
                 put_spec(spec, &mut bytes);
+            }
+            Message::Allocated { id, key } => {
+                head(ALLOCATED, id);
+                put_key(key, &mut bytes);
             }
             Message::Bind { id, name, key, instead } => {
                 head(BIND, id);
@@ -188,19 +212,25 @@ impl Message {
                 Some(Message::Open { id, name: Name(name), spec: take_spec(rest)? })
             }
             HERE => {
-                let (at, rest) = rest.split_first_chunk()?;
+                let (at, rest) = take_place(rest)?;
                 let (incarnation, rest) = take_u64(rest)?;
-                let at = RemoteSlice::from_bytes(*at);
                 Some(Message::Here { id, at, incarnation, again: whole_bool(rest)? })
             }
             OTHERWISE => Some(Message::Otherwise { id, spec: take_spec(rest)? }),
             NO_MEMORY if rest.is_empty() => Some(Message::NoMemory { id }),
-            ENTER => Some(Message::Enter { id, name: Name(whole_u64(rest)?) }),
+            ENTER => {
+                let (name, rest) = take_u64(rest)?;
+                Some(Message::Enter { id, name: Name(name), at: whole_place(rest)? })
+            }
             GRANTED => {
                 let (name, rest) = take_u64(rest)?;
-                Some(Message::Granted { id, name: Name(name), header: whole_u64(rest)? })
+                let (at, rest) = take_place(rest)?;
+                Some(Message::Granted { id, name: Name(name), at, header: whole_u64(rest)? })
             }
-            LEAVE => Some(Message::Leave { name: Name(id), header: whole_u64(rest)? }),
+            LEAVE => {
+                let (at, rest) = take_place(rest)?;
+                Some(Message::Leave { name: Name(id), at, header: whole_u64(rest)? })
+            }
             ALLOCATE => Some(Message::Allocate { id, spec: take_spec(rest)? }),
             BIND => {
                 let (name, rest) = take_u64(rest)?;
@@ -212,6 +242,10 @@ impl Message {
             KEY => {
                 let (key, []) = take_key(rest)? else { return None };
                 Some(Message::Key { id, key })
+            }
+            ALLOCATED => {
+                let (key, []) = take_key(rest)? else { return None };
+                Some(Message::Allocated { id, key })
             }
             RELEASE => Some(Message::Release { id, key: Key::from_bytes(rest)? }),
             DRAIN => Some(Message::Drain { key: Key::from_bytes(rest)? }),
@@ -266,8 +300,13 @@ fn take_spec(bytes: &[u8]) -> Option<Spec> {
 }
 
 fn whole_place(bytes: &[u8]) -> Option<RemoteSlice> {
-    let (at, []) = bytes.split_first_chunk()? else { return None };
-    Some(RemoteSlice::from_bytes(*at))
+    let (at, []) = take_place(bytes)? else { return None };
+    Some(at)
+}
+
+fn take_place(bytes: &[u8]) -> Option<(RemoteSlice, &[u8])> {
+    let (at, rest) = bytes.split_first_chunk()?;
+    Some((RemoteSlice::from_bytes(*at), rest))
 }
 
 fn whole_bool(bytes: &[u8]) -> Option<bool> {
@@ -320,15 +359,17 @@ mod tests {
             Message::Here { id: 3, at, incarnation: 11, again: true },
             Message::Otherwise { id: 3, spec },
             Message::NoMemory { id: 3 },
-            Message::Enter { id: 3, name: Name(9) },
-            Message::Granted { id: 3, name: Name(9), header: 77 },
-            Message::Leave { name: Name(9), header: 77 },
+            Message::Enter { id: 3, name: Name(9), at },
+            Message::Granted { id: 3, name: Name(9), at, header: 77 },
+            Message::Leave { name: Name(9), at, header: 77 },
             Message::Allocate { id: 3, spec },
             Message::Bind { id: 3, name: Name(9), key: Some(key), instead: None },
             Message::Bind { id: 3, name: Name(9), key: None, instead: Some(key) },
             Message::Find { id: 3, name: Name(9) },
             Message::Key { id: 3, key: Some(key) },
             Message::Key { id: 3, key: None },
+            Message::Allocated { id: 3, key: Some(key) },
+            Message::Allocated { id: 3, key: None },
             Message::Release { id: 3, key },
             Message::Drain { key },
             Message::Drained { name: Name(9), at },

@@ -112,6 +112,11 @@ impl<V: Verbs> Open<V> {
         Key { home, incarnation, name, spec, at }
     }
 
+    /// Where it is.
+    pub fn place(&self) -> RemoteSlice {
+        self.at
+    }
+
     /// Where the header is.
     pub fn header(&self) -> RemoteSlice {
         self.at.word(0).unwrap_or(RemoteSlice { len: 0, ..self.at })

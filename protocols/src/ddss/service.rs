@@ -307,12 +307,12 @@ impl<V: Verbs> Ddss<V> {
         }
     }
 
-    fn heed(&self, from: Rank, said: Message) {
+    pub(super) fn heed(&self, from: Rank, said: Message) {
         match said {
             Message::Open { id, name, spec } => self.serve(from, id, name, spec),
             Message::Allocate { id, spec } => {
                 let key = self.allocated(spec);
-                self.send_later(from, Message::Key { id, key });
+                self.send_later(from, Message::Allocated { id, key });
             }
             Message::Bind { id, name, key, instead } => {
                 let key = self.0.home.borrow_mut().bind(name, key, instead);
@@ -323,13 +323,13 @@ impl<V: Verbs> Ddss<V> {
                 self.send_later(from, Message::Key { id, key });
             }
             Message::Join { id, key } => self.on_join(from, id, key),
-            Message::Enter { id, name } => {
-                let step = self.0.home.borrow_mut().on_enter(name, from, id);
-                self.step(name, step, 0);
+            Message::Enter { id, name, at } => {
+                let step = self.0.home.borrow_mut().on_enter(name, at, from, id);
+                self.step(name, at, step, 0);
             }
-            Message::Leave { name, header } => {
-                let step = self.0.home.borrow_mut().on_leave(name, from);
-                self.step(name, step, header);
+            Message::Leave { name, at, header } => {
+                let step = self.0.home.borrow_mut().on_leave(name, at, from);
+                self.step(name, at, step, header);
             }
             Message::Release { id, key } => self.on_release(from, id, key),
             Message::Drain { key } => self.on_drain(from, key),
@@ -413,6 +413,7 @@ impl<V: Verbs> Ddss<V> {
             | Message::NoMemory { id }
             | Message::Granted { id, .. }
             | Message::Key { id, .. }
+            | Message::Allocated { id, .. }
             | Message::Joined { id, .. }
             | Message::Gone { id }
             | Message::Done { id }
@@ -442,9 +443,48 @@ impl<V: Verbs> Ddss<V> {
             let is_excused = self.asks_first() && (self.is_out() || !is_own || self.has_ever_died(from));
             return self.0.stats.borrow_mut().malformed += u64::from(!is_excused);
         };
-        // Nobody waits for it any more if the call was dropped. A turn that nobody wants goes to the next.
-        if let (Err(_), Message::Granted { name, header, .. }) = (waiting.send(answer), answer) {
-            self.send_later(from, Message::Leave { name, header });
+        if waiting.send(answer).is_err() {
+            self.goes_back(self.party(from), answer);
+        }
+    }
+
+    /// Nobody waits for an answer any more, since its call was dropped. A turn that nobody wants goes to the next, and a segment of which
+    /// nobody will ever know is released.
+    pub(super) fn goes_back(&self, to: Party, answer: Message) {
+        match answer {
+            Message::Granted { name, at, header, .. } => {
+                self.say_later(to, Message::Leave { name, at, header })
+            }
+            Message::Allocated { key: Some(key), .. } => {
+                let ddss = self.clone();
+                drop(self.0.rt.spawn(async move { drop(ddss.release(key).await) }));
+            }
+            _ => {}
+        }
+    }
+}
+
+/// A request for something that is given back if the call is dropped between the answer and its next step.
+pub(super) struct Asked<V: Verbs> {
+    ddss: Ddss<V>,
+    request: Request,
+}
+
+impl<V: Verbs> Asked<V> {
+    pub fn new(ddss: &Ddss<V>, request: Request) -> Asked<V> {
+        Asked { ddss: ddss.clone(), request }
+    }
+
+    /// Waits for the answer.
+    pub async fn answer(&mut self) -> Result<Message, DdssError> {
+        self.ddss.answer(&mut self.request).await
+    }
+}
+
+impl<V: Verbs> Drop for Asked<V> {
+    fn drop(&mut self) {
+        if let Some(answer) = self.request.told.try_recv() {
+            self.ddss.goes_back(self.request.of, answer);
         }
     }
 }

@@ -118,13 +118,20 @@ impl Directory {
         self.rebuild.as_mut().is_some_and(|(rebuild, _)| rebuild.on_reported(from, reports))
     }
 
-    /// Goes on if all have reported: the book is what they have, and what they ask for is served. Says how many minipages are
-    /// found lost.
-    pub fn rebuilt(&mut self, survives: impl Fn(Rank) -> bool, book: Book, out: &mut Sends) -> u64 {
+    /// Goes on if all have reported: the book is what they have, but for objects that were `forgotten` meanwhile, and what they ask for is
+    /// served. Says how many minipages are found lost.
+    pub fn rebuilt(
+        &mut self,
+        survives: impl Fn(Rank) -> bool,
+        forgotten: impl Fn(ObjectId) -> bool,
+        book: Book,
+        out: &mut Sends,
+    ) -> u64 {
         let Some((rebuild, early)) = self.rebuild.take_if(|(rebuild, _)| rebuild.is_complete()) else {
             return 0;
         };
-        let reports = rebuild.reports();
+        let mut reports = rebuild.reports();
+        reports.retain(|page, _| !forgotten(page.object));
         let pages: Vec<PageId> = self
             .pages
             .keys()

@@ -57,6 +57,20 @@ impl Manager {
     }
 }
 
+/// A node reports late what it has of an object that all have closed, and that was forgotten here since.
+#[test]
+fn what_is_reported_of_a_forgotten_object_is_in_no_book() {
+    let (mut manager, given) = (Manager::new(), Some(node(1)));
+    manager.0.begin([node(0), node(1)]);
+    let report = Report { from: node(0), access: Access::Invalid, version: 3, given };
+    assert!(manager.0.on_report(PAGE, report));
+    manager.0.forget(PAGE.object);
+    assert!(manager.0.on_reported(node(0), 1) && manager.0.on_reported(node(1), 0));
+    let forgotten = |object| object == PAGE.object;
+    assert_eq!(manager.0.rebuilt(|_| true, forgotten, BOOK, &mut manager.1), 0);
+    assert_eq!((manager.0.unserved(), manager.0.book().count(), told(&mut manager.1)), (0, 0, vec![]));
+}
+
 #[test]
 fn a_first_touch_takes_the_manager_alone_and_a_read_then_the_owner() {
     let mut manager = Manager::new();

@@ -449,7 +449,9 @@ impl<V: Verbs, R: Reading> Service<V, R> {
         self.stats.borrow_mut().out_of_turn += u64::from(!awaited);
         let nodes = self.nodes();
         let book = self.book();
-        let lost = self.directory.borrow_mut().rebuilt(|node| nodes.contains(&node), book, sends);
+        let survives = |node| nodes.contains(&node);
+        let forgotten = |object| self.frees.borrow().has_forgotten(object);
+        let lost = self.directory.borrow_mut().rebuilt(survives, forgotten, book, sends);
         self.stats.borrow_mut().lost += lost;
     }
 

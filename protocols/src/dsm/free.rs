@@ -26,6 +26,8 @@ use weft_verbs::Verbs;
 pub(super) struct Frees {
     /// Objects that nobody may begin anything with any more, and who frees each; nobody once it is forgotten here.
     closed: BTreeMap<ObjectId, Option<Rank>>,
+    /// Those that were forgotten here once. They may be closed and forgotten again, after others have died.
+    forgotten: BTreeSet<ObjectId>,
     /// Nodes that wait until nothing of an object is open here, each with the number of its call.
     closing: Vec<(ObjectId, Rank, u32)>,
     /// This node's calls, by number: the step, and who has not answered.
@@ -66,6 +68,17 @@ impl Frees {
         !self.calls.is_empty()
     }
 
+    /// Nothing of an object is there any more.
+    fn forget(&mut self, object: ObjectId) {
+        self.closed.insert(object, None);
+        self.forgotten.insert(object);
+    }
+
+    /// Whether an object was forgotten here. What others report of it later is of no use.
+    pub fn has_forgotten(&self, object: ObjectId) -> bool {
+        self.forgotten.contains(&object)
+    }
+
     /// Nobody will answer.
     pub fn fail(&mut self) {
         self.calls.clear();
@@ -97,6 +110,8 @@ impl<V: Verbs, R: Reading> Thread<V, R> {
 impl<V: Verbs, R: Reading> Service<V, R> {
     async fn free(self: &Rc<Self>, object: ObjectId) -> Result<(), DsmError> {
         for step in [Freeing::Close, Freeing::Forget] {
+            // Who asks after the memory has ended is told by nobody.
+            self.check()?;
             let (done, all) = oneshot();
             self.ask_all(object, step, done);
             self.watch();
@@ -166,7 +181,7 @@ impl<V: Verbs, R: Reading> Service<V, R> {
                 }
                 self.memory.forget(object);
                 self.forget_lost(object);
-                self.frees.borrow_mut().closed.insert(object, None);
+                self.frees.borrow_mut().forget(object);
                 self.send(from, &Message::Freed { object, id, step });
             }
         }

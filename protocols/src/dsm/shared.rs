@@ -45,7 +45,7 @@ pub struct ObjectId(pub u64);
 impl ObjectId {
     /// The bits of a number that say which node made it, and how many had died by then.
     const MAKER: u32 = 32;
-    const BIRTH: u32 = 56;
+    const BIRTH: u32 = 48;
 
     /// An allocation of a node, by the node's own count, made when so many nodes have died.
     pub(super) fn of(node: Rank, number: u32, died: usize) -> ObjectId {
@@ -55,8 +55,8 @@ impl ObjectId {
     }
 
     /// How many had died when it was made; one that has a name may be as old as the memory.
-    pub(super) fn born(self) -> u8 {
-        (self.0 >> ObjectId::BIRTH) as u8
+    pub(super) fn born(self) -> u16 {
+        (self.0 >> ObjectId::BIRTH) as u16
     }
 
     /// What it is called in logs. Those that programs name are no node's.

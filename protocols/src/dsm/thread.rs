@@ -228,7 +228,7 @@ impl<V: Verbs, R: Reading> Thread<V, R> {
         let service = &self.dsm.0;
         service.check()?;
         if let Some(died) = service.died_after(self.told) {
-            self.told = service.died();
+            self.told += 1;
             // What was dropped has ended with that, too.
             self.entered.clear();
             return Err(DsmError::Died(died));
@@ -242,10 +242,16 @@ impl<V: Verbs, R: Reading> Thread<V, R> {
         let left = left.await.unwrap_or_else(|_| service.check().and(Err(DsmError::Closed)));
         self.entered.remove(&barrier);
         if left.is_err() {
-            self.told = service.died();
             self.entered.clear();
         }
-        left
+        // Where several have died at once, it is told of each in turn, as those are who wait nowhere.
+        match (&left, service.died_after(self.told)) {
+            (Err(DsmError::Died(_)), Some(died)) => {
+                self.told += 1;
+                Err(DsmError::Died(died))
+            }
+            _ => left,
+        }
     }
 
     /// Executes an access as soon as the node may.

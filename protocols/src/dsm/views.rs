@@ -30,7 +30,7 @@ pub(super) struct Views {
     /// Those that share the memory and live.
     members: Vec<Member>,
     /// By rank: who manages what that node managed at first, and, if it is not that one, how many had died when it took over.
-    managers: Vec<(Rank, Option<u8>)>,
+    managers: Vec<(Rank, Option<u16>)>,
     died: Vec<Rank>,
 }
 
@@ -59,7 +59,7 @@ pub(super) enum Place {
 }
 
 /// In an epoch's stamp: the number of the dead.
-const DEAD: u32 = 8;
+const DEAD: u32 = 16;
 
 /// The name of a view, and of the memory that begins with it. Never zero, and zero in the bits of [`DEAD`].
 fn name_of(ViewId { lineage, number }: ViewId) -> u64 {
@@ -155,7 +155,7 @@ impl Views {
         for base in 0..self.managers.len() {
             let next = self.successor(Rank::from_index(base as u32));
             if self.managers[base].0 != next {
-                self.managers[base] = (next, Some(self.died.len() as u8));
+                self.managers[base] = (next, Some(self.died.len() as u16));
             }
         }
         Begins::Epoch

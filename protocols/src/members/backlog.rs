@@ -31,6 +31,11 @@ impl Backlog {
         self.0.front()
     }
 
+    /// All of it, in order.
+    pub(super) fn into_iter(self) -> impl Iterator<Item = Envelope> {
+        self.0.into_iter()
+    }
+
     /// It was sent.
     pub(super) fn sent(&mut self) {
         self.0.pop_front();

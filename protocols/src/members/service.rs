@@ -257,6 +257,8 @@ impl<V: Verbs> Shared<V> {
                 Incoming::PeerReset { peer, .. } => self.event(Event::PeerReset(peer)),
             }
         }
+        // The mesh is closed.
+        self.changed.notify();
     }
 
     /// Wakes the member at its deadlines. While it has none, no timer runs.
@@ -264,7 +266,7 @@ impl<V: Verbs> Shared<V> {
         while !self.mesh.is_closed() {
             let deadline = || self.core.borrow().deadline();
             let due = deadline();
-            let moved = self.changed.until(|| deadline() != due);
+            let moved = self.changed.until(|| deadline() != due || self.mesh.is_closed());
             match due {
                 None => moved.at(()).await,
                 Some(at) if at <= self.rt.now() => self.event(Event::Time),
@@ -282,7 +284,7 @@ impl<V: Verbs> Shared<V> {
     async fn hear_of_expulsion(self: Rc<Self>) {
         let mut heard = 0;
         while !self.core.borrow().is_out() {
-            let grounds = self.mesh.expelled_on(heard).at(heard).await;
+            let Some(grounds) = self.mesh.expelled_on(heard).at(heard).await else { break };
             heard += 1;
             self.event(Event::Expelled(ViewId::of_grounds(grounds)));
         }
@@ -301,8 +303,12 @@ impl<V: Verbs> Shared<V> {
         if let Some(kept) = self.kept.borrow_mut().get_mut(&to) {
             return kept.push(envelope);
         }
-        // To one who was expelled nothing is said: it learns it when it asks.
         let sent = self.mesh.send(to, CHANNEL, &envelope.encode());
+        // To one who was expelled nothing is said: it learns it when it asks. Its next incarnation has asked, or will; but that may have been
+        // in vain, and have been its last word.
+        if let Err(SendError::PeerGone(_)) = sent {
+            return self.mesh.call(to, envelope.to);
+        }
         if let Err(SendError::Full { .. } | SendError::Memory(_)) = sent {
             self.kept.borrow_mut().entry(to).or_default().push(envelope);
             let shared = Rc::clone(self);
@@ -326,7 +332,10 @@ impl<V: Verbs> Shared<V> {
                 Err(_) => break,
             }
         }
-        self.kept.borrow_mut().remove(&to);
+        // Of what cannot be said to one who was expelled, some may have been for its next incarnation.
+        for envelope in self.kept.borrow_mut().remove(&to).into_iter().flat_map(Backlog::into_iter) {
+            self.mesh.call(to, envelope.to);
+        }
     }
 }
 

@@ -366,6 +366,21 @@ impl<V: Verbs> Rt<V> {
         Poll::Pending
     }
 
+    /// Waits until the completion queues were found empty and no other task is ready to run: until all that has come by now was looked at.
+    pub(crate) async fn idle(&self) {
+        // Of which queues there is news is asked at the begin of a step.
+        self.yield_now().await;
+        let mut asked = false;
+        std::future::poll_fn(|cx| {
+            if std::mem::replace(&mut asked, true) {
+                return Poll::Ready(());
+            }
+            self.inner.executor.wake_when_idle(cx.waker());
+            Poll::Pending
+        })
+        .await;
+    }
+
     /// A queue pair of this rail for a reliable connection, in state Reset, on this runtime's completion queues.
     pub fn create_qp(&self, pd: &V::Pd, caps: QpCaps) -> Result<QpHandle<V>, VerbsError> {
         QpHandle::create(self, pd, caps)

@@ -74,13 +74,20 @@ impl<V: Verbs> Sdp<V> {
             let mesh = &sdp.shared.mesh;
             let wants = || {
                 let table = sdp.shared.table.borrow();
-                table.all().any(|socket| socket.peer == peer && socket.options.keepalive.is_some())
+                let lives = |socket: &Socket<V>| socket.end.borrow().failure().is_none();
+                let wants = |socket: &Socket<V>| socket.options.keepalive.is_some() && lives(socket);
+                table.all().any(|socket| socket.peer == peer && wants(socket))
             };
             while wants() && !mesh.is_closed() {
                 let heard = mesh.heard(peer);
                 sdp.shared.rt.sleep(every).await;
-                if mesh.heard(peer) == heard && wants() {
-                    sdp.ask(peer);
+                if mesh.is_gone(peer) {
+                    sdp.expelled(peer);
+                } else if mesh.heard(peer) == heard && wants() {
+                    // What waits for its acknowledgement asks already.
+                    if mesh.oldest_unacknowledged(peer).is_none() {
+                        sdp.ask(peer);
+                    }
                     // One who does not acknowledge is given up.
                     sdp.watch(peer);
                 }

@@ -158,9 +158,14 @@ pub enum Message<'a> {
     SuspComm {
         /// Which.
         rail: u8,
+        /// How often the sender has said so; the answer has the same number.
+        number: u32,
     },
     /// Nor does its receiver, and nothing is in process (annex A4: suspend communications acknowledgement).
-    SuspCommAck,
+    SuspCommAck {
+        /// Of what it is the answer to.
+        number: u32,
+    },
     /// Both go on (the thesis's).
     AckRecv,
     /// Whether anybody is there: that it arrived is the answer.
@@ -267,8 +272,14 @@ impl<'a> Message<'a> {
                 to.extend(bytes.to_le_bytes());
             }
             Message::DisConn { header } => put_header(to, DIS_CONN, header),
-            Message::SuspComm { rail } => to.extend([SUSP_COMM, rail, 0, 0]),
-            Message::SuspCommAck => to.extend([SUSP_COMM_ACK, 0, 0, 0]),
+            Message::SuspComm { rail, number } => {
+                to.extend([SUSP_COMM, rail, 0, 0]);
+                to.extend(number.to_le_bytes());
+            }
+            Message::SuspCommAck { number } => {
+                to.extend([SUSP_COMM_ACK, 0, 0, 0]);
+                to.extend(number.to_le_bytes());
+            }
             Message::AckRecv => to.extend([ACK_RECV, 0, 0, 0]),
             Message::Probe => to.extend([PROBE, 0, 0, 0]),
             Message::AbortConn { to: stream, moved } => {
@@ -313,8 +324,8 @@ impl<'a> Message<'a> {
             (CH_RCV_BUF, 0) => Message::ChRcvBuf { header: rest.header()?, bytes: rest.word()? },
             (CH_RCV_BUF_ACK, 0) => Message::ChRcvBufAck { header: rest.header()?, bytes: rest.word()? },
             (DIS_CONN, 0) => Message::DisConn { header: rest.header()? },
-            (SUSP_COMM, rail) => Message::SuspComm { rail },
-            (SUSP_COMM_ACK, 0) => Message::SuspCommAck,
+            (SUSP_COMM, rail) => Message::SuspComm { rail, number: rest.word()? },
+            (SUSP_COMM_ACK, 0) => Message::SuspCommAck { number: rest.word()? },
             (ACK_RECV, 0) => Message::AckRecv,
             (PROBE, 0) => Message::Probe,
             (ABORT_CONN, code @ 0..=1) => Message::AbortConn { to: rest.handle()?, moved: code == 1 },
@@ -410,8 +421,8 @@ mod tests {
             Message::DisConn { header },
             Message::AbortConn { to, moved: false },
             Message::AbortConn { to, moved: true },
-            Message::SuspComm { rail: 1 },
-            Message::SuspCommAck,
+            Message::SuspComm { rail: 1, number: 7 },
+            Message::SuspCommAck { number: 7 },
             Message::AckRecv,
             Message::Probe,
             Message::Data { header, bytes: &[] },

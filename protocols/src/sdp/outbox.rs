@@ -23,6 +23,8 @@ pub(super) struct Outbox<V: Verbs> {
     pub under_way: u32,
     /// Nothing is started with the peer now.
     pub suspended: Option<Suspended>,
+    /// How often that was so.
+    pub suspensions: u32,
 }
 
 impl<V: Verbs> Default for Outbox<V> {
@@ -35,6 +37,7 @@ impl<V: Verbs> Default for Outbox<V> {
             keeps_alive: false,
             under_way: 0,
             suspended: None,
+            suspensions: 0,
         }
     }
 }
@@ -96,6 +99,10 @@ impl<V: Verbs> Sdp<V> {
         let mut since = rt.now();
         while self.has_open(peer) && !mesh.is_closed() {
             rt.sleep(Nanos((give_up.0 / LOOKS).max(1))).await;
+            if mesh.is_gone(peer) {
+                self.expelled(peer);
+                break;
+            }
             let before = (oldest, heard);
             (oldest, heard) = (mesh.oldest_unacknowledged(peer), mesh.heard(peer));
             if before.0 != oldest || (oldest.is_none() && before.1 != heard) {

@@ -243,8 +243,8 @@ impl<V: Verbs> Sdp<V> {
             | Message::ChRcvBufAck { header, .. }
             | Message::DisConn { header } => header.to,
             Message::HelloAck { to, .. } | Message::Reject { to, .. } | Message::AbortConn { to, .. } => to,
-            Message::SuspComm { rail } => return self.on_susp_comm(from, rail),
-            Message::SuspCommAck => return self.on_susp_comm_ack(from),
+            Message::SuspComm { rail, number } => return self.on_susp_comm(from, rail, number),
+            Message::SuspCommAck { number } => return self.on_susp_comm_ack(from, number),
             Message::AckRecv => return self.on_ack_recv(from),
             Message::Probe => return,
         };
@@ -475,6 +475,12 @@ impl<V: Verbs> Sdp<V> {
     pub(super) fn gone(&self, peer: Rank) {
         self.shared.stats.borrow_mut().given_up += 1;
         self.each_of(peer, |end| end.fail(Failure::TimedOut, true));
+        self.go_on(peer);
+    }
+
+    /// A peer was expelled, or has expelled this node: its queue pair is fenced, and nothing is said to it.
+    pub(super) fn expelled(&self, peer: Rank) {
+        self.each_of(peer, |end| end.fail(Failure::Reset, false));
         self.go_on(peer);
     }
 

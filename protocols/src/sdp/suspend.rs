@@ -24,6 +24,8 @@ pub(super) struct Suspended {
     own: bool,
     /// The peer has answered.
     answered: bool,
+    /// Which of this end's suspensions of the peer it is: what is said of one that is over is of no other.
+    number: u32,
 }
 
 impl<V: Verbs> Sdp<V> {
@@ -56,9 +58,7 @@ impl<V: Verbs> Sdp<V> {
         let shared = &self.shared;
         self.within(shared.options.move_timeout, self.answers(peer, rail)).await?;
         shared.moving.until(|| !self.is_suspended(peer) || self.is_closed()).await;
-        self.outbox(peer, |outbox| {
-            outbox.suspended = Some(Suspended { rail, own: true, answered: false });
-        });
+        self.suspend(peer, rail, true);
         let end = self.within(shared.options.move_timeout, self.try_move(peer)).await;
         // Whatever became of it, both ends go on.
         self.answer(peer, &Message::AckRecv);
@@ -81,8 +81,8 @@ impl<V: Verbs> Sdp<V> {
     async fn try_move(&self, peer: Rank) -> Result<u8, SdpError> {
         let shared = &self.shared;
         self.quiet(peer).await;
-        let Some(Suspended { rail, .. }) = self.suspended(peer) else { return Err(SdpError::Reset) };
-        self.answer(peer, &Message::SuspComm { rail });
+        let Some(Suspended { rail, number, .. }) = self.suspended(peer) else { return Err(SdpError::Reset) };
+        self.answer(peer, &Message::SuspComm { rail, number });
         self.watch(peer);
         let answered = || self.suspended(peer).is_none_or(|suspended| suspended.answered);
         shared.moving.until(answered).await;
@@ -100,37 +100,50 @@ impl<V: Verbs> Sdp<V> {
         }
     }
 
-    /// The peer asks. Of two that ask at once the lower rank's wish counts.
-    pub(super) fn on_susp_comm(&self, peer: Rank, rail: u8) {
+    /// The peer asks, in a suspension of its own of that number. Of two that ask at once the lower rank's wish counts.
+    pub(super) fn on_susp_comm(&self, peer: Rank, rail: u8, number: u32) {
         let mesh = &self.shared.mesh;
         let follows =
             rail < mesh.rails() && (self.suspended(peer).is_none_or(|own| !own.own) || peer < mesh.me());
         if follows {
-            self.outbox(peer, |outbox| {
-                let own = outbox.suspended.is_some_and(|suspended| suspended.own);
-                let answered = outbox.suspended.is_some_and(|suspended| suspended.answered);
-                outbox.suspended = Some(Suspended { rail, own, answered });
-            });
+            self.suspend(peer, rail, false);
         }
+        let of = self.suspended(peer).map(|suspended| suspended.number);
         let sdp = self.clone();
         drop(self.shared.rt.spawn(async move {
             sdp.quiet(peer).await;
+            // The peer may have given that up long ago.
+            if sdp.suspended(peer).map(|suspended| suspended.number) != of {
+                return;
+            }
             if follows {
                 sdp.shared.mesh.prefer(peer, rail);
             }
-            sdp.answer(peer, &Message::SuspCommAck);
+            sdp.answer(peer, &Message::SuspCommAck { number });
             sdp.watch(peer);
         }));
     }
 
-    /// The peer starts nothing any more, and nothing of it is in process.
-    pub(super) fn on_susp_comm_ack(&self, peer: Rank) {
+    /// The peer starts nothing any more, and nothing of it is in process, as this end has asked in its suspension of that number.
+    pub(super) fn on_susp_comm_ack(&self, peer: Rank, number: u32) {
         self.outbox(peer, |outbox| {
-            if let Some(own) = outbox.suspended.as_mut().filter(|suspended| suspended.own) {
+            let own = |suspended: &&mut Suspended| suspended.own && suspended.number == number;
+            if let Some(own) = outbox.suspended.as_mut().filter(own) {
                 own.answered = true;
             }
         });
         self.shared.moving.notify();
+    }
+
+    /// Nothing is started with a peer from now on. A suspension that there is already goes on, toward that rail.
+    fn suspend(&self, peer: Rank, rail: u8, own: bool) {
+        self.outbox(peer, |outbox| match &mut outbox.suspended {
+            Some(suspended) => suspended.rail = rail,
+            None => {
+                outbox.suspensions = outbox.suspensions.wrapping_add(1);
+                outbox.suspended = Some(Suspended { rail, own, answered: false, number: outbox.suspensions });
+            }
+        });
     }
 
     /// The peer goes on.
@@ -171,6 +184,8 @@ impl<V: Verbs> Sdp<V> {
     /// A one-sided operation begins.
     pub(super) fn begins(&self, peer: Rank) {
         self.outbox(peer, |outbox| outbox.under_way += 1);
+        // It ends once the peer's adapter answers or a connection stands again, and one that is gone sees to neither.
+        self.watch(peer);
     }
 
     /// It has ended.

@@ -66,7 +66,8 @@ impl<V: Verbs> Sdp<V> {
         let mut sending = socket.sending.borrow_mut();
         let mut end = socket.end.borrow_mut();
         let Some(segment) = sending.iter_mut().find(|segment| segment.placed < segment.len) else {
-            if socket.closing.get() {
+            // What is being recalled has its place no longer than until the peer says what it has read.
+            if socket.closing.get() && !end.is_recalling_offers() {
                 end.shutdown();
             }
             return Step::Wait;

@@ -58,6 +58,7 @@ impl<V: Verbs> Driver<V> {
         let (config, rank) = (&self.shared.config, self.shared.rank_at(index));
         let theirs = if config.makes(Planted::MovesOneEnd) { 0 } else { rail };
         let (name, service) = (config.name(theirs, rank), config.service_of(rank));
+        self.shared.with_peer(index, Peer::is_asked);
         match self.shared.rail(rail).connector.resolve_at(name, service) {
             Ok(id) => {
                 let id = ConnId { rail, id };
@@ -70,10 +71,7 @@ impl<V: Verbs> Driver<V> {
 
     pub(super) fn connect(&mut self, index: usize, id: ConnId, generation: u32) {
         let shared = Rc::clone(&self.shared);
-        let incarnation = shared.with_peer(index, |peer| {
-            peer.hung_up = false;
-            peer.link.incarnation()
-        });
+        let incarnation = shared.with_peer(index, |peer| peer.link.incarnation());
         let hello = self.hello(index, incarnation, generation);
         if let Some(asked) = self.ask_over_standby(index, id, &hello) {
             if asked.is_err() {
@@ -128,7 +126,7 @@ impl<V: Verbs> Driver<V> {
     /// The peer is in another incarnation than the one we knew: what was meant for that one is lost.
     pub(super) fn new_incarnation(&mut self, index: usize, again: bool) {
         let is_guest = self.shared.with_peer(index, |peer| {
-            peer.gone = false;
+            peer.gone = self.shared.retired.get();
             peer.is_guest
         });
         if is_guest {
@@ -174,7 +172,7 @@ impl<V: Verbs> Driver<V> {
             drop(stats);
             peer.moves += u64::from(before.is_some_and(|before| peer.rail != before));
             peer.ups += 1;
-            peer.hung_up = false;
+            peer.asks = 0;
             peer.lease = guests::told_lease(&hello);
             peer.lacks_atomics = hello.lacks_atomics;
             shared.renew_if_held(index, peer);

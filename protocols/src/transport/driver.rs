@@ -412,9 +412,11 @@ impl<V: Verbs> Driver<V> {
         let mut actions = std::mem::take(&mut self.actions);
         shared.with_peer(index, |peer| {
             let hangs_up = matches!(event, Event::Disconnected(id) if peer.link.id() == Some(id));
-            peer.hung_up |= hangs_up && shared.listens.get();
-            let wanted = peer.wanted();
+            let (stood, wanted) = (peer.link.may_stand(), peer.wanted());
             peer.link.on_event(event, wanted, &mut actions);
+            if hangs_up || (stood && !peer.link.may_stand()) {
+                shared.stands_no_more(index, peer);
+            }
         });
         for action in actions.drain(..) {
             self.act(index, action);

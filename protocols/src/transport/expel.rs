@@ -69,6 +69,8 @@ impl<V: Verbs> Mesh<V> {
         let shared = &*self.shared;
         let Some(index) = self.peer(rank).filter(|_| !shared.closed.get()) else { return };
         let (is_for, epoch) = shared.with_peer(index, |peer| {
+            // At once: a connection may stand that nobody has looked at yet.
+            peer.link.bars(incarnation, grounds);
             if peer.link.may_be_with(incarnation) {
                 fence(peer);
             }
@@ -117,27 +119,22 @@ impl<V: Verbs> Mesh<V> {
         }
     }
 
-    /// From now on this node hears of its expulsion whether or not it has anything to say: a peer that ends their connection is asked, once,
-    /// for another one, and refuses it and says why if that was the reason.
-    pub fn listen(&self) {
-        self.shared.listens.set(true);
-    }
-
     /// Whether a peer has said that it expelled this incarnation. It is of no more use, and must be restarted.
     pub fn is_expelled(&self) -> bool {
         !self.shared.outcast.borrow().is_empty()
     }
 
-    /// Waits until a peer says that it has expelled this incarnation.
+    /// Waits until a peer says that it has expelled this incarnation, or the mesh is closed.
     pub async fn expelled(&self) {
         self.expelled_on(0).await;
     }
 
-    /// The same, so many different grounds after the first that was heard; and what they are.
-    pub async fn expelled_on(&self, nth: usize) -> Grounds {
+    /// The same, so many different grounds after the first that was heard; and what they are, or none if the mesh is closed.
+    pub async fn expelled_on(&self, nth: usize) -> Option<Grounds> {
         let heard = || self.shared.outcast.borrow().get(nth).copied();
-        self.shared.outcast_changed.until(|| heard().is_some()).at(nth).await;
-        heard().unwrap_or_default()
+        let ends = || heard().is_some() || self.shared.closed.get();
+        self.shared.outcast_changed.until(ends).at(nth).await;
+        heard()
     }
 
     /// Whether the incarnation of a peer that is known was expelled, or has expelled this one: until another one connects, nothing can be
@@ -184,6 +181,7 @@ fn fence<V: Verbs>(peer: &mut Peer<V>) {
 /// Ends what waits for a peer. Says how many messages are dropped.
 fn end_waits<V: Verbs>(peer: &mut Peer<V>) -> u64 {
     peer.gone = true;
+    peer.asks = 0;
     peer.session.disconnected();
     let dropped = peer.session.reset().len() as u64;
     peer.carried.peer_restarted();

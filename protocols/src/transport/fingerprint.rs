@@ -47,7 +47,7 @@ impl<V: Verbs> Shared<V> {
         // How often the connection stood and the peer restarted is compared by tasks that wait for an outcome or for
         // their turn, and there is none.
         peer.link.hash(to);
-        (peer.epoch, peer.numbered, peer.spent.len(), peer.unresolved, peer.starved, peer.gone, peer.hung_up)
+        (peer.epoch, peer.numbered, peer.spent.len(), peer.unresolved, peer.starved, peer.gone, peer.asks)
             .hash(to);
         (peer.ack_listed, peer.probe_listed).hash(to);
         (peer.rail, peer.via, peer.stood_on, peer.holds_off).hash(to);

@@ -31,6 +31,8 @@ async fn watch<V: Verbs>(shared: Rc<Shared<V>>) {
             shared.rt.sleep_until(end).at("lease").await;
             continue;
         }
+        // Where this node did nothing for a while, signs of life lie in its queues that nobody has looked at yet.
+        shared.rt.idle().at("idle").await;
         let over = |heard: Nanos| heard + guests.config.lease <= shared.rt.now();
         let known = guests.known.borrow();
         let ended = known.iter().filter(|(_, guest)| !guest.is_leaving && over(guest.heard));

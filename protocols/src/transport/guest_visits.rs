@@ -51,6 +51,9 @@ impl<V: Verbs> Mesh<V> {
         shared.with_peer(index, |peer| {
             peer.holds += 1;
             shared.renew_if_held(index, peer);
+            if !peer.link.is_up() {
+                shared.event(index, peer.epoch, Event::Wanted);
+            }
         });
         Hold { of: Some((Rc::clone(shared), index)) }
     }
@@ -158,11 +161,19 @@ impl<V: Verbs> Shared<V> {
 async fn renew<V: Verbs>(shared: Rc<Shared<V>>, index: usize) {
     loop {
         let (told, lease) = shared.with_peer(index, |peer| (peer.told, peer.lease));
-        shared.rt.sleep(Nanos(lease.0 / SIGNS)).at((index, told)).await;
+        // The server's next life may have another lease, or none.
+        let changed = || shared.with_peer(index, |peer| peer.lease != lease);
+        let due = shared.rt.now() + Nanos(lease.0 / SIGNS);
+        if shared.rt.deadline(due, shared.resumed.until(changed)).at((index, told)).await.is_ok()
+            && shared.with_peer(index, |peer| peer.lease < Nanos::MAX)
+        {
+            continue;
+        }
         let goes_on = shared.with_peer(index, |peer| {
-            if peer.holds == 0 || !peer.link.is_up() || shared.closed.get() {
+            let wants = peer.holds > 0 && peer.lease < Nanos::MAX;
+            if !wants || !peer.link.is_up() || shared.closed.get() {
                 peer.renews = false;
-                if peer.holds > 0 {
+                if wants {
                     // The next connection is a sign of life, and the signs behind it go on then.
                     shared.event(index, peer.epoch, Event::Wanted);
                 }

@@ -129,6 +129,11 @@ impl Link {
         matches!(self.state, State::Up(_))
     }
 
+    /// Whether the peer may hold that a connection stands.
+    pub(super) fn may_stand(&self) -> bool {
+        matches!(self.state, State::Up(_) | State::Accepting(..))
+    }
+
     /// Whether a fenced queue pair is draining.
     pub(super) fn is_draining(&self) -> bool {
         self.draining
@@ -181,14 +186,23 @@ impl Link {
                 if let State::Accepting(own, hello) = self.state
                     && own == id
                 {
-                    self.stands(Some(id), false, hello, actions);
+                    match self.bar(hello.session) {
+                        Some(_) => self.broken(true, actions),
+                        None => self.stands(Some(id), false, hello, actions),
+                    }
                 }
             }
             Event::Adopted(hello) if self.takes_adoption() => {
                 if let State::Resolving(own) = self.state {
                     actions.extend(own.map(Action::Disconnect));
                 }
-                self.stands(None, self.me < self.peer, hello, actions);
+                match self.bar(hello.session) {
+                    Some(_) => {
+                        self.state = State::Idle;
+                        self.fence(actions);
+                    }
+                    None => self.stands(None, self.me < self.peer, hello, actions),
+                }
             }
             Event::Rejected(id, refusal) if self.state == State::Asking(id) => {
                 self.refused(refusal, actions);

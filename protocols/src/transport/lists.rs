@@ -76,7 +76,9 @@ impl<V: Verbs> Mesh<V> {
         let (posted, _) = queue.counts();
         drop(queue);
         let pending = shared.with_peer(index, |peer| {
-            peer.last_op = posted;
+            if posted > before {
+                peer.last_op = posted;
+            }
             pending.map_err(|why| match posted > before {
                 false => refused(why),
                 true => {

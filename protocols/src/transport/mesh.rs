@@ -475,6 +475,7 @@ impl<V: Verbs> Mesh<V> {
         self.shared.stand_in.iter().for_each(StandIn::close);
         self.shared.inboxes.borrow_mut().close();
         self.shared.resumed.notify();
+        self.shared.outcast_changed.notify();
         self.shared.guests.iter().for_each(|guests| guests.came.notify());
         self.shared.wake_driver();
     }

@@ -65,6 +65,7 @@ mod guest_leases;
 mod guest_slots;
 mod guest_visits;
 mod guests;
+mod hearing;
 mod inbox;
 mod link;
 mod lists;

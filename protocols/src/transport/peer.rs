@@ -90,8 +90,8 @@ pub(super) struct Peer<V: Verbs> {
     pub(super) strays: Vec<Completed<V>>,
     /// Its incarnation was expelled, or has expelled this one, and no other one has been met yet. Nothing waits for it.
     pub(super) gone: bool,
-    /// It ended their connection while this node listened, and was not asked for another one since.
-    pub(super) hung_up: bool,
+    /// So many attempts more are made to connect to it though nothing waits for that: it may have something to say.
+    pub(super) asks: u8,
     /// Operations of a generation that is gone have no fixed outcome yet.
     pub(super) unresolved: bool,
     /// Tasks that want to post an operation, in line.
@@ -155,7 +155,7 @@ impl<V: Verbs> Peer<V> {
             acted: None,
             last_op: 0,
             gone: false,
-            hung_up: false,
+            asks: 0,
             unresolved: false,
             waiters: VecDeque::new(),
             next_ticket: 0,
@@ -174,8 +174,9 @@ impl<V: Verbs> Peer<V> {
 
     /// Whether something waits for the connection.
     pub(super) fn wanted(&self) -> bool {
-        let waits = !self.waiters.is_empty() || self.resolving > 0 || self.holds > 0 || self.hung_up;
-        !self.gone && !self.is_guest && (self.session.kept() > 0 || waits || self.carried.awaits_answer())
+        let waits = !self.waiters.is_empty() || self.resolving > 0 || self.holds > 0;
+        let waits = !self.gone && (self.session.kept() > 0 || waits || self.carried.awaits_answer());
+        !self.is_guest && (waits || self.asks > 0)
     }
 
     /// Whether it is there, in the incarnation of that number.

@@ -274,6 +274,7 @@ impl<V: Verbs> Driver<V> {
             let standby = peer.standby.as_ref().is_some_and(|standby| standby.id == id);
             (standby && shared.use_standby(peer, id)).then(|| shared.greet(peer, true, hello))
         })?;
+        shared.with_peer(index, Peer::is_asked);
         if asked.is_ok() {
             // The request may have arrived and the answer be lost, with all that would tell of it: nobody else ends this attempt. The
             // connection manager repeats its own requests; one over a queue pair is given up instead, also where nobody probes.

@@ -25,6 +25,7 @@ mod sdp_tools;
 mod transport_adoption;
 mod transport_bootstrap;
 mod transport_expel;
+mod transport_guests;
 mod transport_messages;
 mod transport_operations;
 mod transport_rails;

@@ -273,3 +273,15 @@ fn a_node_without_a_view_that_missed_the_one_it_was_in_learns_that_it_is_out() {
     cluster.run(ms(1_000));
     assert!(all[2].is_out());
 }
+
+#[test]
+fn a_closed_mesh_leaves_no_task_of_its_member_behind() {
+    let cluster = Cluster::new(3, 1, Wait::Notify);
+    let all: Vec<_> = (0..3).map(|node| begin(&cluster, node)).collect();
+    cluster.members.iter().for_each(|member| member.close_at(ms(50)));
+    cluster.run(ms(200));
+    drop(all);
+    for member in &cluster.members {
+        assert_eq!(member.rt.audit().tasks, 0);
+    }
+}

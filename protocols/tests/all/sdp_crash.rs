@@ -77,6 +77,79 @@ const OPTIONS: fn() -> SdpOptions = || SdpOptions {
     ..SdpOptions::default()
 };
 
+/// It writes into what the peer wants: bytes go by an operation, and no message is under way.
+#[test]
+fn a_write_into_a_peer_s_buffer_ends_within_give_up_at_whatever_moment_of_it_the_peer_died() {
+    let sends = ms(5);
+    for after in (0..80).map(|n| us(n) / 2) {
+        let cluster = Cluster::new(2, 11, Wait::Poll);
+        let [(near_rt, near), (far_rt, far)] = [0, 1].map(|node| sockets(&cluster.members[node], OPTIONS()));
+        drop(far_rt.clone().spawn(async move {
+            let stream = far.bind(PORT).expect("free").accept().await.expect("one comes");
+            loop {
+                drop(stream.recv(far.buffer(20_000).expect("there is memory")).await);
+            }
+        }));
+        let end = Rc::new(Cell::new(None));
+        let tell = Rc::clone(&end);
+        drop(near_rt.clone().spawn(async move {
+            let stream = near.connect(rank(1), PORT).await.expect("the server listens");
+            near_rt.sleep_until(sends).await;
+            let error = loop {
+                let sent = stream.send(near.buffer(20_000).expect("there is memory"), 20_000).await;
+                if let Err(error) = sent.0 {
+                    break error;
+                }
+            };
+            tell.set(Some((near_rt.now(), error)));
+        }));
+        cluster.plan(sends + after, Fault::Crash { node: NodeId(1) });
+        cluster.run(ms(400));
+        let (at, error) = end.take().unwrap_or_else(|| panic!("it waits for ever: {after}"));
+        assert_eq!(error, SdpError::TimedOut, "{after}");
+        assert!(at - (sends + after) <= GIVE_UP + ms(1), "{after}: {at}");
+    }
+}
+
+/// Nothing is kept for a peer that was expelled, so nothing of it goes unacknowledged.
+#[test]
+fn a_writer_whose_peer_is_expelled_is_told_within_give_up() {
+    let cluster = Cluster::new(2, 11, Wait::Poll);
+    let [(near_rt, near), far] = [0, 1].map(|node| sockets(&cluster.members[node], OPTIONS()));
+    accepts_and_rests(far, PORT);
+    let end = Rc::new(Cell::new(None));
+    let tell = Rc::clone(&end);
+    drop(near_rt.clone().spawn(async move {
+        let stream = near.connect(rank(1), PORT).await.expect("the server listens");
+        let end = perform(Call::Writes, &near, stream).await;
+        tell.set(Some((near_rt.now(), end)));
+    }));
+    let (mesh, incarnation) = (cluster.members[0].mesh.clone(), cluster.members[1].mesh.incarnation());
+    cluster.members[0].at(CRASH, move || mesh.expel(rank(1), incarnation));
+    cluster.run(ms(400));
+    let (at, end) = end.take().expect("it waits for ever");
+    assert_eq!(end, Err(SdpError::Reset));
+    assert!(at - CRASH <= GIVE_UP, "{at}");
+}
+
+/// A stream that was given up keeps its place as long as the peer may use its memory.
+#[test]
+fn keepalive_toward_a_dead_peer_keeps_few_messages() {
+    let cluster = Cluster::new(2, 11, Wait::Poll);
+    let options = SdpOptions { keepalive: Some(ms(1)), ..OPTIONS() };
+    let [(_, near), far] = [0, 1].map(|node| sockets(&cluster.members[node], options));
+    accepts_and_rests(far, PORT);
+    drop(cluster.members[0].rt.spawn(async move {
+        let stream = near.connect(rank(1), PORT).await.expect("the server listens");
+        let _ = perform(Call::Receives, &near, stream).await;
+        std::future::pending::<()>().await;
+    }));
+    cluster.plan(CRASH, Fault::Crash { node: NodeId(1) });
+    cluster.run(ms(3_000));
+    let unacked = cluster.members[0].mesh.audit().unacked;
+    assert!(unacked <= 4, "{unacked}");
+}
+
 /// The peer's transport had acknowledged every message when it crashed: no message is left that could go unacknowledged.
 #[test]
 fn a_call_that_has_something_open_with_a_dead_peer_ends_within_give_up_though_every_message_had_arrived() {

@@ -1,7 +1,8 @@
 //! The ways in which a stream's connection goes over to another rail, and the ways in which a dead link is found.
 
-use crate::common::{Cluster, accepts_and_rests, ms, rank, sockets, us};
+use crate::common::{Cluster, accepts_and_rests, begins, ms, rank, sockets, us};
 use std::cell::{Cell, RefCell};
+use std::pin::pin;
 use std::rc::Rc;
 use weft_protocols::rt::Rt;
 use weft_protocols::sdp::{Failover, Sdp, SdpError, SdpOptions, SdpStream};
@@ -315,4 +316,64 @@ fn keepalive_tells_a_reader_of_a_peer_that_is_gone_and_nothing_else_does() {
         cluster.run(ms(500));
         assert_eq!(end.get(), keepalive.map(|_| Err(SdpError::TimedOut)));
     }
+}
+
+/// The stream is closed at any moment after its connection broke: also while its end waits for the peer to say what it has read.
+#[test]
+fn what_was_advertised_before_a_failover_arrives_before_the_end_whenever_the_stream_is_closed() {
+    let breaks = ms(5);
+    for after in (0..400).step_by(2).map(us) {
+        let cluster = Cluster::railed(2, 2, 4, Wait::Poll);
+        let [(near_rt, near), (far_rt, far)] = [0, 1].map(|node| sockets(&cluster.members[node], OPTIONS()));
+        let got = Got::default();
+        let reads = got.clone();
+        drop(far_rt.clone().spawn(async move {
+            let stream = far.bind(PORT).expect("free").accept().await.expect("one comes");
+            far_rt.sleep_until(breaks + ms(3)).await;
+            reads.read(far_rt, stream).await;
+        }));
+        let closed = Rc::new(Cell::new(false));
+        let close = Rc::clone(&closed);
+        drop(near_rt.clone().spawn(async move {
+            let stream = near.connect(rank(1), PORT).await.expect("the server listens");
+            let buffer = near.buffer(LEN as u32).expect("memory");
+            buffer.write(0, &coded(LEN)).expect("it fits");
+            // A call that is dropped is carried out all the same.
+            begins(pin!(stream.send(buffer, LEN as u32))).await;
+            near_rt.sleep_until(breaks + after).await;
+            stream.close().await.expect("closed");
+            close.set(true);
+        }));
+        cluster.plan(breaks, Fault::PortDown { node: NodeId(0), port: 1, lasts: None });
+        cluster.run(ms(100));
+        got.is_whole();
+        assert!(closed.get(), "{after}");
+    }
+}
+
+/// The peer's adapter had something in process when both rails were cut, for longer than a move may take.
+#[test]
+fn a_move_that_was_given_up_does_not_happen_later() {
+    let mut given_up = 0;
+    for after in (0..60).map(us) {
+        let cluster = Cluster::railed(2, 2, 4, Wait::Poll);
+        let options = SdpOptions { move_timeout: Some(ms(2)), ..OPTIONS() };
+        let (got, [near, _far]) = transfer(&cluster, options, true);
+        let ended = Rc::new(Cell::new(None));
+        let (rt, keep) = (cluster.members[0].rt.clone(), Rc::clone(&ended));
+        drop(rt.clone().spawn(async move {
+            rt.sleep_until(ms(2)).await;
+            keep.set(Some(near.move_to(rank(1), 1).await));
+        }));
+        let link = Link::Node(NodeId(1));
+        cluster.plan(ms(2) + after, Fault::Cut { link, way: Way::Both, lasts: Some(ms(12)) });
+        cluster.run(ms(300));
+        got.is_whole();
+        if ended.take() == Some(Err(SdpError::TimedOut)) {
+            given_up += 1;
+            let rails = [0, 1].map(|node: usize| cluster.members[node].mesh.rail(rank(1 - node)));
+            assert_eq!(rails, [Some(0); 2], "{after}");
+        }
+    }
+    assert!(given_up > 20, "{given_up}");
 }

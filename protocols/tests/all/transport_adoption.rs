@@ -2,7 +2,9 @@
 
 use crate::common::{Cluster, Member, STYLES, ms, rank, us};
 use std::result::Result;
-use weft_protocols::transport::{AdoptError, Channel, Incoming, Mesh, MeshConfig, Prepared};
+use weft_protocols::transport::{
+    AdoptError, Channel, Incoming, Mesh, MeshConfig, NotExecuted, OpError, Prepared,
+};
 use weft_sim::fault::{Fault, Link, Way};
 use weft_sim::{NodeId, Sim};
 use weft_verbs::*;
@@ -203,4 +205,26 @@ fn a_mesh_of_another_message_length_is_not_adopted() {
     let introduction = other.prepare(rank(0)).expect("free").introduction();
     let field = "max_message";
     assert_eq!(near.adopt(&introduction), Err(AdoptError::Mismatch { field, value: 512 }));
+}
+
+/// The connection stands by other means, and nobody has looked at it yet.
+#[test]
+fn one_who_is_expelled_right_after_its_connection_was_adopted_is_gone_and_does_nothing_over_it() {
+    for style in STYLES {
+        let cluster = bootstrapped(2, 1, style);
+        let [here, there] = &cluster.members[..] else { panic!("two of them") };
+        let memory = [here, there].map(|member| member.mesh.alloc(64, AccessFlags::all()).expect("memory"));
+        let words = [0, 1].map(|of: usize| memory[of].remote(0..8).expect("in bounds"));
+        here.mesh.expel(rank(1), there.mesh.incarnation());
+        let (mesh, word) = (there.mesh.clone(), words[0]);
+        drop(there.rt.spawn(async move { mesh.fetch_add(rank(0), word, 1).await }));
+        let (mesh, word) = (here.mesh.clone(), words[1]);
+        let ended = std::rc::Rc::new(std::cell::Cell::new(None));
+        let keep = std::rc::Rc::clone(&ended);
+        drop(here.rt.spawn(async move { keep.set(Some(mesh.fetch_add(rank(1), word, 1).await)) }));
+        cluster.run(ms(100));
+        assert_eq!(ended.get(), Some(Err(OpError::NotExecuted(NotExecuted::PeerGone(rank(1))))));
+        assert!(here.mesh.is_gone(rank(1)));
+        assert_eq!([0, 1].map(|of: usize| memory[of].load(0)), [Ok(0), Ok(0)]);
+    }
 }

@@ -99,10 +99,23 @@ fn one_who_is_expelled_is_refused_and_told_and_its_successor_comes_in() {
     assert!(!cluster.members[1].mesh.is_expelled());
 }
 
-/// Its connection ends while it stands; or it is asked for one by who has expelled it meanwhile, which finds that out by its answer.
+/// How the connection between one who expels and one who is expelled ends.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Ends {
+    /// By the word of who expels.
+    ByWord,
+    /// It breaks at the end of who expels, who asks for another one before that.
+    AtOneEnd,
+    /// It breaks at the end of who is expelled, under a call that is dropped. No word of the other gets there.
+    AtTheOtherEnd,
+}
+
+/// Its connection ends while it stands; or it is asked for one by who has expelled it meanwhile, which finds that out by its answer; or
+/// it finds its connection broken, and has no call under way.
 #[test]
 fn one_that_listens_learns_that_it_was_expelled_though_it_says_nothing() {
-    for (listens, is_cut_off) in [(true, false), (true, true), (false, false), (false, true)] {
+    let ends = [Ends::ByWord, Ends::AtOneEnd, Ends::AtTheOtherEnd];
+    for (listens, ends) in [true, false].into_iter().flat_map(|listens| ends.map(|ends| (listens, ends))) {
         let cluster = Cluster::new(2, 1, Wait::Notify);
         let [here, there] = &cluster.members[..] else { panic!("two of them") };
         let say = |at: Nanos| {
@@ -113,17 +126,66 @@ fn one_that_listens_learns_that_it_was_expelled_though_it_says_nothing() {
             there.mesh.listen();
         }
         say(us(10));
-        if is_cut_off {
+        if ends != Ends::ByWord {
             let link = Link::Node(NodeId(1));
             cluster.plan(ms(5), Fault::Cut { link, way: Way::Both, lasts: Some(ms(20)) });
-            // It breaks here, and is asked for anew.
-            say(ms(6));
+        }
+        let memory = here.mesh.alloc(64, AccessFlags::all()).expect("there is memory");
+        match ends {
+            Ends::ByWord => {}
+            Ends::AtOneEnd => say(ms(6)),
+            Ends::AtTheOtherEnd => {
+                let (rt, mesh) = (there.rt.clone(), there.mesh.clone());
+                let word = memory.remote(0..64).expect("in bounds").word(0).expect("in bounds");
+                drop(there.rt.spawn(async move {
+                    rt.sleep_until(ms(6)).await;
+                    let call = rt.deadline(ms(6) + us(50), mesh.fetch_add(rank(0), word, 1)).await;
+                    assert!(call.is_err(), "it is cut off");
+                }));
+            }
         }
         let (mesh, incarnation) = (here.mesh.clone(), there.mesh.incarnation());
         here.at(ms(10), move || mesh.expel(rank(1), incarnation));
         cluster.run(ms(500));
-        assert_eq!(there.mesh.is_expelled(), listens, "cut off: {is_cut_off}");
+        assert_eq!(there.mesh.is_expelled(), listens, "{ends:?}");
         assert!(!here.mesh.is_expelled());
+        assert_eq!((here.rt.audit().timers, there.rt.audit().timers), (0, 0), "nobody goes on asking");
+    }
+}
+
+/// It has met that node's last incarnation only, which it has expelled. The next one has asked for a connection in vain, and perhaps has expelled
+/// this node since: neither says anything any more.
+#[test]
+fn one_that_calls_the_next_incarnation_of_a_peer_reaches_it_or_hears_that_it_is_out() {
+    for is_out in [false, true] {
+        let mut cluster = Cluster::new(2, 1, Wait::Notify);
+        let mesh = cluster.members[0].mesh.clone();
+        let say = move || mesh.send(rank(1), CHANNEL, &[1; 8]);
+        let first = say.clone();
+        cluster.members[0].at(us(10), move || first().expect("it is kept"));
+        let (mesh, old) = (cluster.members[0].mesh.clone(), cluster.members[1].mesh.incarnation());
+        cluster.members[0].at(ms(5), move || mesh.expel(rank(1), old));
+        cluster.run(ms(10));
+        cluster.plan(cluster.fabric.now(), Fault::Crash { node: NodeId(1) });
+        cluster.run(ms(1));
+        cluster.plan(cluster.fabric.now(), Fault::Restart { node: NodeId(1) });
+        cluster.run(ms(1));
+        cluster.members[1] = cluster.start(1);
+        let [here, there] = &cluster.members[..] else { panic!("two of them") };
+        if is_out {
+            let (mesh, incarnation) = (there.mesh.clone(), here.mesh.incarnation());
+            there.at(cluster.fabric.now(), move || mesh.expel(rank(0), incarnation));
+        }
+        assert_eq!(say(), Err(SendError::PeerGone(rank(1))));
+        // One that is expelled is not called.
+        for (called, stands) in [(old, false), (there.mesh.incarnation(), !is_out)] {
+            let mesh = here.mesh.clone();
+            here.at(cluster.fabric.now(), move || mesh.call(rank(1), called));
+            cluster.run(ms(40));
+            assert_eq!(say().is_ok(), stands);
+        }
+        assert_eq!((here.mesh.is_expelled(), there.mesh.is_expelled()), (is_out, false));
+        cluster.run(ms(40));
         assert_eq!((here.rt.audit().timers, there.rt.audit().timers), (0, 0), "nobody goes on asking");
     }
 }

@@ -197,7 +197,7 @@ fn an_idle_mesh_is_idle() {
         // What is pending longest is a timer of the connection manager.
         assert!(cluster.fabric.now() < ms(500), "{}", cluster.fabric.now());
         let events = cluster.fabric.stats().events;
-        assert_eq!(cluster.run(ms(100_000)), RunEnd::Idle);
+        assert_eq!(cluster.fabric.run_until(cluster.fabric.now() + ms(100_000)), RunEnd::Idle);
         assert_eq!(cluster.fabric.stats().events, events);
         assert!(cluster.members.iter().all(|m| m.mesh.audit().connections == 2));
     }

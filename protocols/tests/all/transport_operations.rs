@@ -182,7 +182,12 @@ fn a_list_of_which_the_device_refuses_a_later_request_has_a_fixed_outcome_in_the
             let ends = [
                 mesh.post_list(rank(1), [first, short(block.clone())]).await.map(drop),
                 mesh.resolve_outcomes(rank(1)).await.map_err(OpError::NotExecuted),
-                mesh.post_list(rank(1), [short(block.clone()), short(block)]).await.map(drop),
+                {
+                    // That it has succeeded is known once something signaled is posted behind it.
+                    mesh.send(rank(1), Channel(3), &[1; 8]).expect("it is kept");
+                    mesh.all_received().await;
+                    mesh.post_list(rank(1), [short(block.clone()), short(block)]).await.map(drop)
+                },
                 mesh.resolve_outcomes(rank(1)).await.map_err(OpError::NotExecuted),
             ];
             (ends, mesh.stats().reconnects)

@@ -75,7 +75,21 @@ impl Late {
     #[inline]
     pub(super) fn reveal(&mut self, qp: QpNum) {
         if !self.hidden.is_empty() {
-            self.hidden.retain(|hidden| hidden.qp != qp);
+            self.show(qp);
+        }
+    }
+
+    /// What others had written to the same bytes before is seen with it: no memory shows a write and then what it was written over.
+    #[cold]
+    fn show(&mut self, qp: QpNum) {
+        let mut shown: Vec<Hidden> = Vec::new();
+        for at in (0..self.hidden.len()).rev() {
+            let hidden = self.hidden[at];
+            let under = |later: &Hidden| hidden.meets(later.region, later.at, later.len);
+            if hidden.qp == qp || shown.iter().any(under) {
+                shown.push(hidden);
+                self.hidden.remove(at);
+            }
         }
     }
 
@@ -105,5 +119,28 @@ impl Late {
         if !self.hidden.is_empty() {
             self.hidden.retain(|hidden| !hidden.meets(region, at, len));
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Two peers write the same word in turn; the second one's completion is looked at first.
+    #[test]
+    fn a_write_that_is_seen_hides_nothing_that_was_written_under_it() {
+        let (region, now) = (Key { index: 0, generation: 0 }, Nanos(5));
+        let mut late = Late { on: true, ..Late::default() };
+        late.hide(QpNum(1), region, 0, &[0; 8]);
+        late.hide(QpNum(1), region, 64, &[0; 8]);
+        late.hide(QpNum(2), region, 0, &[7; 8]);
+        late.draw(now, || Nanos(100));
+        late.reveal(QpNum(2));
+        let seen = |at| {
+            let mut seen = [9; 8];
+            late.mask(region, at, &mut seen, now);
+            seen
+        };
+        assert_eq!((seen(0), seen(64)), ([9; 8], [0; 8]));
     }
 }

@@ -20,6 +20,8 @@ struct Open {
     /// How many connections it went over: it is made anew over another one when its address changes. The server may take it from
     /// each, and from an earlier one after the request was answered over a later one.
     connections: u32,
+    /// Its server has restarted since.
+    orphaned: bool,
 }
 
 impl Open {
@@ -65,7 +67,7 @@ impl Requests {
     /// The requests that must end. One that waits for the answer of a server that has restarted need not: a reader who has nothing open
     /// learns of that by keepalive only.
     fn waiting(&self) -> impl Iterator<Item = (&RequestId, &Open)> {
-        self.open.iter().filter(|(_, open)| !self.restarted.contains(&open.to))
+        self.open.iter().filter(|(_, open)| !open.orphaned)
     }
 
     /// Whether a stream may be reset: its server has restarted, or its client is no more.
@@ -184,7 +186,8 @@ impl Oracles for SdpOracles {
 
     fn observe(&mut self, event: &Event, broken: &mut dyn FnMut(Violation)) {
         if let What::Asks { to, bytes, reply } = event.what {
-            let open = Open { since_ns: event.at_ns, to, bytes, reply, taken: 0, connections: 1 };
+            let open =
+                Open { since_ns: event.at_ns, to, bytes, reply, taken: 0, connections: 1, orphaned: false };
             self.requests.made += 1;
             self.requests.open.insert(event.request, open);
         }
@@ -194,6 +197,8 @@ impl Oracles for SdpOracles {
         if let What::Restarts | What::Crashes = event.what {
             let Requests { restarted, crashed, .. } = &mut self.requests;
             if event.what == What::Restarts { restarted } else { crashed }.insert(event.node);
+            let asked = self.requests.open.values_mut().filter(|open| open.to == event.node);
+            asked.for_each(|open| open.orphaned |= event.what == What::Restarts);
             return self.requests.dies(event.node);
         }
         self.unbroken.resets = self.requests.may_reset(&event.request);
@@ -320,6 +325,24 @@ mod tests {
         assert_eq!(told(1, What::Fails(Why::Aborted)), (1, 0));
         assert_eq!(told(2, What::Fails(Why::Reset)), (1, 0));
         assert_eq!(told(0, TOOK), (0, 0), "nobody waits for it any more");
+    }
+
+    #[test]
+    fn what_is_asked_of_a_server_that_has_restarted_must_end() {
+        let request = RequestId { client: ClientId { node: 0, index: 0 }, number: 0 };
+        let unended = |history: [(u32, What); 2]| {
+            let mut oracles = SdpOracles::default();
+            for (node, what) in history {
+                oracles.observe(&Event { at_ns: 1, node, request, what }, &mut |_| ());
+            }
+            oracles.unended()
+        };
+        assert_eq!(
+            unended([(0, ASKS), (1, What::Restarts)]),
+            0,
+            "who waits for an answer does not learn of it"
+        );
+        assert_eq!(unended([(1, What::Restarts), (0, ASKS)]), 1);
     }
 
     #[test]

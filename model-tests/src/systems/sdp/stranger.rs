@@ -194,7 +194,7 @@ impl Stranger {
         match what % 4 {
             0 => self.send(&Message::Probe),
             1 => self.send(&Message::AckRecv),
-            2 => self.send(&Message::SuspCommAck),
+            2 => self.send(&Message::SuspCommAck { number: 1 }),
             _ => self.send(&Message::AbortConn { to, moved: false }),
         }
     }
@@ -234,7 +234,7 @@ impl Stranger {
             24 => (Message::ChRcvBuf { header, bytes: len }, 0),
             25 => (Message::ChRcvBufAck { header, bytes: len }, 0),
             26 => (Message::DisConn { header }, 1),
-            27 => (Message::SuspComm { rail: len as u8 }, 0),
+            27 => (Message::SuspComm { rail: len as u8, number: len }, 0),
             28 => (Message::Reject { to, why: Refusal::Unfit }, 0),
             29 => {
                 let greeting = Greeting { from: to, buffers: len, buffer_bytes: len, adverts: len };
@@ -293,7 +293,9 @@ async fn hear(mesh: Mesh<Sim>, book: Rc<RefCell<Book>>) {
             | Message::ChRcvBuf { header, .. }
             | Message::ChRcvBufAck { header, .. } => (header.to, 0, true),
             Message::Hello { .. } => panic!("the server asks nobody"),
-            Message::SuspComm { .. } | Message::SuspCommAck | Message::AckRecv | Message::Probe => continue,
+            Message::SuspComm { .. } | Message::SuspCommAck { .. } | Message::AckRecv | Message::Probe => {
+                continue;
+            }
         };
         if to.use_of != OWN {
             // A `HelloAck` that is stray is answered to whom it names, and that may be anybody.

@@ -65,3 +65,10 @@ fn a_home_whose_view_is_lost_hears_who_has_died_before_it_hears_who_comes_next()
 fn who_has_no_part_any_more_does_not_wait_for_what_it_asked_before() {
     assert_kept(include_str!("asked_before_it_parted.toml"), 111_633);
 }
+
+/// A node that had drained a segment said so before the home's view had it, and then that it has no part in another one any more: with its calls the
+/// home forgot that it had drained, and waited for that.
+#[test]
+fn that_a_node_has_drained_a_segment_counts_whatever_it_says_next() {
+    assert_kept(include_str!("drained_before_it_parted.toml"), 5895);
+}

@@ -2,6 +2,10 @@
 
 use super::keys::{SPEC, on_three_nodes};
 use super::scenario;
+use crate::common::assert_kept;
+use std::future::{Future, poll_fn};
+use std::pin::pin;
+use std::task::Poll;
 use weft_check::scenario::Share;
 use weft_check::seeds::assert_held;
 use weft_check::systems::ddss::Segments;
@@ -72,4 +76,32 @@ fn segments_come_and_go_under_every_model_while_links_fail_and_nobody_sees_what_
         let count = |what| summary.metrics.count("requests", what);
         assert!(count("released") > 50 && count("gone") > 50, "{model}");
     }
+}
+
+/// `weft fuzz swarm-ddss-rails-exact` found it (seed 256): a node ended its turn at a segment that had been released, and another one had its
+/// name by then.
+#[test]
+fn a_turn_at_a_released_segment_is_none_at_the_next_one_of_its_name() {
+    assert_kept(include_str!("a_name_that_is_given_anew.toml"), 256);
+}
+
+/// A call with a deadline, say: nobody has the segment's key.
+#[test]
+fn a_segment_whose_allocation_was_dropped_is_released() {
+    on_three_nodes(async |nodes| {
+        let [one, two, _] = &nodes[..] else { return };
+        let home = Rank::from_index(1);
+        one.holdings(home).await.expect("an answer");
+        {
+            let mut call = pin!(one.allocate(SPEC, Placement::On(home)));
+            let is_under_way = poll_fn(|cx| Poll::Ready(call.as_mut().poll(cx).is_pending())).await;
+            assert!(is_under_way);
+        }
+        let mut most = 0;
+        // The third node is connected only now.
+        for _ in 0..1_000 {
+            most = most.max(one.holdings(home).await.expect("an answer").segments);
+        }
+        assert_eq!((most, two.kept().len()), (1, 0));
+    });
 }

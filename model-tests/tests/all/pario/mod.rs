@@ -106,7 +106,7 @@ struct One {
 fn what_was_answered_is_there_when_servers_crash_and_come_back() {
     let (mut commits, mut failed) = (0, 0);
     for access in Access::ALL {
-        let summary = assert_held(&restarts(access), 0..6);
+        let summary = assert_held(&restarts(access), 0..12);
         let count = |group, name| summary.metrics.count(group, name);
         assert!(count("calls", "served") > 1_000, "{access:?}");
         commits += count("protocol", "commits");

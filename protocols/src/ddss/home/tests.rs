@@ -46,16 +46,16 @@ fn a_name_stands_for_one_key_and_a_segment_for_its_own() {
 #[test]
 fn turns_are_granted_one_after_another_in_the_order_of_asking() {
     let mut home = home();
-    assert_eq!(home.on_enter(NAME, rank(1), 10), Step::Close(AT));
-    assert_eq!(home.on_enter(NAME, rank(2), 20), Step::Nothing);
-    assert_eq!(home.closed(NAME, Header::default()), Step::Grant { to: rank(1), id: 10 });
-    assert_eq!(home.on_leave(NAME, rank(2)), Step::Nothing, "it is not its turn");
-    assert_eq!(home.on_leave(NAME, rank(1)), Step::Grant { to: rank(2), id: 20 });
-    assert_eq!(home.on_leave(NAME, rank(2)), Step::Open(AT));
-    assert_eq!(home.on_enter(NAME, rank(3), 30), Step::Nothing, "the mark is being taken away");
-    assert_eq!(home.opened(NAME), Step::Close(AT));
-    assert_eq!(home.closed(NAME, Header::default()), Step::Grant { to: rank(3), id: 30 });
-    assert_eq!((home.on_leave(NAME, rank(3)), home.opened(NAME)), (Step::Open(AT), Step::Nothing));
+    assert_eq!(home.on_enter(NAME, AT, rank(1), 10), Step::Close);
+    assert_eq!(home.on_enter(NAME, AT, rank(2), 20), Step::Nothing);
+    assert_eq!(home.closed(NAME, AT, Header::default()), Step::Grant { to: rank(1), id: 10 });
+    assert_eq!(home.on_leave(NAME, AT, rank(2)), Step::Nothing, "it is not its turn");
+    assert_eq!(home.on_leave(NAME, AT, rank(1)), Step::Grant { to: rank(2), id: 20 });
+    assert_eq!(home.on_leave(NAME, AT, rank(2)), Step::Open);
+    assert_eq!(home.on_enter(NAME, AT, rank(3), 30), Step::Nothing, "the mark is being taken away");
+    assert_eq!(home.opened(NAME, AT), Step::Close);
+    assert_eq!(home.closed(NAME, AT, Header::default()), Step::Grant { to: rank(3), id: 30 });
+    assert_eq!((home.on_leave(NAME, AT, rank(3)), home.opened(NAME, AT)), (Step::Open, Step::Nothing));
     assert_eq!(home.waiting(), 0);
 }
 
@@ -63,20 +63,20 @@ fn turns_are_granted_one_after_another_in_the_order_of_asking() {
 fn who_had_the_lock_when_the_header_was_marked_has_the_first_turn_unless_it_has_left() {
     let held = Header::default().held_by(rank(5));
     let mut home = home();
-    home.on_enter(NAME, rank(1), 10);
-    assert_eq!(home.closed(NAME, held), Step::Nothing);
-    assert_eq!(home.on_leave(NAME, rank(5)), Step::Grant { to: rank(1), id: 10 });
+    home.on_enter(NAME, AT, rank(1), 10);
+    assert_eq!(home.closed(NAME, AT, held), Step::Nothing);
+    assert_eq!(home.on_leave(NAME, AT, rank(5)), Step::Grant { to: rank(1), id: 10 });
     let mut home = self::home();
-    home.on_enter(NAME, rank(1), 10);
-    assert_eq!(home.on_leave(NAME, rank(5)), Step::Nothing);
-    assert_eq!(home.closed(NAME, held), Step::Grant { to: rank(1), id: 10 });
+    home.on_enter(NAME, AT, rank(1), 10);
+    assert_eq!(home.on_leave(NAME, AT, rank(5)), Step::Nothing);
+    assert_eq!(home.closed(NAME, AT, held), Step::Grant { to: rank(1), id: 10 });
 }
 
 #[test]
 fn a_segment_goes_once_every_node_has_drained_it_and_who_comes_late_is_told() {
     let mut home = home();
     let key = home.find(NAME).expect("it is kept");
-    home.on_enter(NAME, rank(1), 10);
+    home.on_enter(NAME, AT, rank(1), 10);
     assert_eq!(
         home.on_release(Key { at: RemoteSlice { rkey: 2, ..AT }, ..key }, rank(1), 1, &[rank(0), rank(1)]),
         Release::Late
@@ -84,8 +84,8 @@ fn a_segment_goes_once_every_node_has_drained_it_and_who_comes_late_is_told() {
     assert_eq!(home.on_release(key, rank(1), 2, &[rank(0), rank(1)]), Release::Drain([(rank(1), 10)].into()));
     assert_eq!(home.on_release(key, rank(0), 3, &[rank(0), rank(1)]), Release::Late, "it is going");
     // Nobody is granted a turn any more, and no new segment of that name is made yet.
-    assert_eq!(home.closed(NAME, Header::default()), Step::Nothing);
-    assert_eq!(home.on_enter(NAME, rank(1), 11), Step::Late { to: rank(1), id: 11 });
+    assert_eq!(home.closed(NAME, AT, Header::default()), Step::Nothing);
+    assert_eq!(home.on_enter(NAME, AT, rank(1), 11), Step::Late { to: rank(1), id: 11 });
     assert_eq!(home.on_open(rank(0), 12, NAME, key.spec), Action::Later);
     assert_eq!((home.find(NAME), home.is_kept(NAME, AT)), (None, false));
     assert_eq!(home.on_drained(NAME, AT, rank(1)), None);
@@ -98,22 +98,44 @@ fn a_segment_goes_once_every_node_has_drained_it_and_who_comes_late_is_told() {
     assert_eq!(home.on_open(rank(0), 12, NAME, key.spec), Action::Make);
 }
 
+/// A name is given anew once its segment is released; what was said of the one before may arrive after that.
+#[test]
+fn what_is_said_late_of_an_earlier_segment_of_a_name_changes_no_turn_at_this_one() {
+    let earlier = RemoteSlice { rkey: AT.rkey + 1, ..AT };
+    let mut home = home();
+    assert_eq!(home.on_enter(NAME, earlier, rank(2), 20), Step::Late { to: rank(2), id: 20 });
+    assert_eq!(home.on_enter(NAME, AT, rank(1), 10), Step::Close);
+    assert_eq!(home.closed(NAME, earlier, Header::default()), Step::Nothing);
+    assert_eq!(home.closed(NAME, AT, Header::default()), Step::Grant { to: rank(1), id: 10 });
+    home.on_enter(NAME, AT, rank(3), 30);
+    assert_eq!(home.on_leave(NAME, earlier, rank(1)), Step::Nothing, "it left the other one");
+    assert_eq!(home.on_gone(NAME, earlier, rank(1), true), Step::Nothing, "it lives, in this one");
+    assert_eq!(home.on_leave(NAME, AT, rank(1)), Step::Grant { to: rank(3), id: 30 });
+    assert_eq!(home.out_of_turn(), 0);
+}
+
 #[test]
 fn a_node_that_died_has_no_turn_and_is_not_waited_for() {
     let mut home = home();
-    home.on_enter(NAME, rank(1), 10);
-    home.closed(NAME, Header::default());
-    home.on_enter(NAME, rank(2), 20);
-    home.on_enter(NAME, rank(3), 30);
+    home.on_enter(NAME, AT, rank(1), 10);
+    home.closed(NAME, AT, Header::default());
+    home.on_enter(NAME, AT, rank(2), 20);
+    home.on_enter(NAME, AT, rank(3), 30);
     assert_eq!(home.awaited(), [rank(1)]);
-    assert_eq!(home.on_gone(NAME, rank(2)), Step::Nothing, "it waited");
-    assert_eq!(home.on_gone(NAME, rank(1)), Step::Grant { to: rank(3), id: 30 }, "it had the turn");
+    assert_eq!(home.on_gone(NAME, AT, rank(2), true), Step::Nothing, "it waited");
+    assert_eq!(home.on_gone(NAME, AT, rank(1), true), Step::Grant { to: rank(3), id: 30 }, "it had the turn");
     // It had the lock when the header was marked, and is gone when the home learns that.
     let mut home = self::home();
-    home.on_enter(NAME, rank(1), 10);
-    assert_eq!(home.on_gone(NAME, rank(5)), Step::Nothing);
+    home.on_enter(NAME, AT, rank(1), 10);
+    assert_eq!(home.on_gone(NAME, AT, rank(5), true), Step::Nothing);
     let held = Header::default().held_by(rank(5));
-    assert_eq!(home.closed(NAME, held), Step::Grant { to: rank(1), id: 10 });
+    assert_eq!(home.closed(NAME, AT, held), Step::Grant { to: rank(1), id: 10 });
+    // It had given the lock up, or never had it, before the header was marked: who has it then is its next incarnation.
+    let mut home = self::home();
+    home.on_enter(NAME, AT, rank(1), 10);
+    assert_eq!(home.on_gone(NAME, AT, rank(5), false), Step::Nothing);
+    assert_eq!(home.closed(NAME, AT, held), Step::Nothing, "it is that one's turn");
+    assert_eq!(home.on_leave(NAME, AT, rank(5)), Step::Grant { to: rank(1), id: 10 });
     // A segment that is being released waits for those that live.
     let key = home.find(NAME).expect("it is kept");
     home.on_release(key, rank(0), 1, &[rank(0), rank(1)]);

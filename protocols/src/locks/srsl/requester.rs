@@ -83,8 +83,9 @@ impl<W: Wire> Requester<W> {
     /// The node is in no view, and will not be in one again: nothing is waited for.
     pub(crate) fn give_up(&self) {
         let mut state = self.state.get();
-        if state.give_up() {
-            self.state.set(state);
+        let waited = state.give_up();
+        self.state.set(state);
+        if waited {
             self.changed.notify();
         }
     }

@@ -21,6 +21,8 @@ pub(super) struct RequesterState {
     /// None while the node is in no view of the membership. Then nothing is said, and what stands when there is one is reported.
     pub(super) home: Option<Rank>,
     pub(super) stage: Stage,
+    /// The node is in no view, and will not be in one again.
+    left_out: bool,
 }
 
 /// What to say, to whom.
@@ -28,7 +30,7 @@ pub(super) type Say = Option<(Rank, Message)>;
 
 impl RequesterState {
     pub(super) const fn new(home: Option<Rank>) -> RequesterState {
-        RequesterState { home, stage: Stage::Idle }
+        RequesterState { home, stage: Stage::Idle, left_out: false }
     }
 
     fn say(&self, message: Message) -> Say {
@@ -37,6 +39,10 @@ impl RequesterState {
 
     /// Asks for the lock.
     pub(super) fn ask(&mut self, mode: Mode, policy: WaitPolicy) -> Say {
+        if self.left_out {
+            self.stage = Stage::Refused;
+            return None;
+        }
         self.stage = Stage::Asked(mode, policy);
         self.say(Message::Request { mode, policy })
     }
@@ -95,6 +101,7 @@ impl RequesterState {
 
     /// The node is in no view, and will not be in one again: nothing is waited for. Whether something was.
     pub(super) fn give_up(&mut self) -> bool {
+        self.left_out = true;
         let waited = matches!(self.stage, Stage::Asked(..));
         if waited {
             self.stage = Stage::Refused;

@@ -184,6 +184,20 @@ fn a_request_is_answered_by_its_home_and_by_nobody_else() {
     }
 }
 
+/// Its home grants it just before the node learns that the others go on without it, and both are looked at in one go.
+#[test]
+fn a_request_that_is_granted_as_its_node_is_left_out_ends() {
+    let home = rank(1);
+    let requester = Requester::new(Rc::new(Silence::default()), LockKey(7), Some(home));
+    let mut request = pin!(requester.lock(Mode::Exclusive, WaitPolicy::Queue));
+    let mut look = || request.as_mut().poll(&mut Context::from_waker(Waker::noop()));
+    assert_eq!(look(), Poll::Pending);
+    requester.on_message(home, Message::Grant { token: Token(256) });
+    assert!(requester.view_lost(), "it held the lock");
+    requester.give_up();
+    assert_eq!(look(), Poll::Ready(None));
+}
+
 #[test]
 fn explorers_know_a_seat_by_what_its_request_has_come_to() {
     let (home, token) = (rank(1), Token(256));

@@ -51,11 +51,14 @@ pub(super) enum Change {
 }
 
 impl Change {
-    /// Whether it takes room for good: other changes must find some where these find none.
+    /// Whether it takes room for good: other changes must find some where these find none. A cut gives room back.
     pub(super) fn makes(&self) -> bool {
         matches!(
             self,
-            Change::Create { .. } | Change::MakeDirectory { .. } | Change::Rename { .. } | Change::End { .. }
+            Change::Create { .. }
+                | Change::MakeDirectory { .. }
+                | Change::Rename { .. }
+                | Change::End { place: Some(_), .. }
         )
     }
 }

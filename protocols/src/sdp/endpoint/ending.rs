@@ -49,8 +49,8 @@ impl Endpoint {
         Ok(Event::End)
     }
 
-    /// Whether this end waits for something of its peer, bytes to read aside: for an answer, for credits, or until it uses what this end
-    /// advertises or has received the end of the stream. A peer that is gone would never let it go on.
+    /// Whether this end waits for something of its peer, bytes to read aside: for an answer, for credits, until it uses what this end
+    /// advertises or has received the end of the stream, or for its adapter. A peer that is gone would never let it go on.
     pub fn is_open(&self) -> bool {
         let half_waits = || match self.half {
             Half::Open => !self.credits.may_send(Purpose::Data),
@@ -59,7 +59,8 @@ impl Endpoint {
         match self.phase {
             Phase::Greeting { sent } => sent,
             Phase::Open { .. } => {
-                self.is_exposed() || self.is_recalling() || self.is_resizing() || half_waits()
+                let uses = self.is_busy() || self.wrote.is_some();
+                self.is_exposed() || uses || self.is_recalling() || self.is_resizing() || half_waits()
             }
             Phase::Failed { .. } => false,
         }

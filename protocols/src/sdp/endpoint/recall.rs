@@ -9,8 +9,15 @@ impl Endpoint {
         let may = self.stands() && self.half != Half::Closed;
         if may && !self.offered.is_empty() && self.offers_back == Recall::None {
             self.offers_back = Recall::Wanted;
+            // What comes back has yet to go before the end.
+            self.half = Half::Open;
         }
         may
+    }
+
+    /// Whether the peer has yet to answer that.
+    pub fn is_recalling_offers(&self) -> bool {
+        self.offers_back != Recall::None
     }
 
     /// Asks for what this end wants. Nothing more is wanted until the peer has answered.

@@ -4,14 +4,19 @@ use super::{Action, Link, Refusal, State};
 use crate::transport::grounds::Grounds;
 
 impl Link {
-    /// What stands with that incarnation ends, and what it asks is refused from now on. Whom an attempt of ours will reach is
-    /// not known: its answer tells.
-    pub(super) fn expelled(&mut self, incarnation: u64, grounds: Grounds, actions: &mut Vec<Action>) {
+    /// Nothing of that incarnation is accepted from now on. What there is of it ends with [`Event::Expelled`](super::Event::Expelled).
+    pub(in super::super) fn bars(&mut self, incarnation: u64, grounds: Grounds) {
         match self.barred.iter_mut().find(|(barred, _)| *barred == incarnation) {
             Some((_, known)) if *known == Grounds::default() => *known = grounds,
             Some(_) => {}
             None => self.barred.push((incarnation, grounds)),
         }
+    }
+
+    /// What stands with that incarnation ends, and what it asks is refused from now on. Whom an attempt of ours will reach is
+    /// not known: its answer tells.
+    pub(super) fn expelled(&mut self, incarnation: u64, grounds: Grounds, actions: &mut Vec<Action>) {
+        self.bars(incarnation, grounds);
         if self.incarnation == Some(incarnation) {
             self.drop_standby(actions);
         }
@@ -40,10 +45,14 @@ impl Link {
         }
     }
 
-    /// Whether what comes over the queue pair that there is may be that incarnation's, as far as anybody knows. Who takes an attempt of ours
-    /// is known by its answer only, and the connection manager may have connected the queue pair before anybody looks at that.
+    /// Whether what comes over the queue pair that there is, if there is one, may be that incarnation's, as far as anybody knows. Who takes an
+    /// attempt of ours is known by its answer only, and the connection manager may have connected the queue pair before anybody looks at
+    /// that; or it was connected by other means, and nobody has looked at it.
     pub(in super::super) fn may_be_with(&self, incarnation: u64) -> bool {
-        self.is_with(incarnation) || matches!(self.state, State::Asking(_))
+        match self.state {
+            State::Up(_) | State::Accepting(..) => self.is_with(incarnation),
+            State::Idle | State::Pausing | State::Resolving(_) | State::Asking(_) => true,
+        }
     }
 
     /// Whether a peer that was taken for gone is to be told things again, since that incarnation of it is there: it was never met, so that

@@ -226,7 +226,9 @@ impl Cluster {
         Member { rt, mesh }
     }
 
+    /// A node that rests does not see what a test has told it meanwhile, so each is told to look.
     pub fn run(&self, span: Nanos) -> RunEnd {
+        (0..self.fabric.nodes()).for_each(|node| self.fabric.nudge(NodeId(node)));
         self.fabric.run_until(self.fabric.now() + span)
     }
 

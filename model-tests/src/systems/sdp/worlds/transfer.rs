@@ -329,7 +329,8 @@ impl Model for Transfer {
                 Sockets::perform(&rt, &mut calls, id, request, &recorder).await;
             });
         }
-        state.server_restarted |= node.0 != client.node;
+        // What the client asks in its next life it asks the server's present one.
+        state.server_restarted = node.0 != client.node;
         let without = 2 - state.services.len();
         state.services[node.index() - without] = service;
     }

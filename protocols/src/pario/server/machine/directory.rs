@@ -68,7 +68,7 @@ struct Batch {
     held: Vec<(Rank, u64, Request)>,
     /// How many answers were given before.
     known_again: u64,
-    /// Its requests but for closes.
+    /// Its requests but for closes and for those that are held.
     asked: Vec<(Rank, u64, Request)>,
 }
 
@@ -103,9 +103,8 @@ impl Machine {
         let Some(directory) = &mut self.directory else { return };
         let mut batch = Batch::default();
         while let Some((from, id, request)) = directory.queued.pop_front() {
-            if !matches!(request, Request::Close { .. }) {
-                batch.asked.push((from, id, request.clone()));
-            }
+            let asked = (!matches!(request, Request::Close { .. })).then(|| (from, id, request.clone()));
+            let held = batch.held.len();
             let logged = directory.log.is_some();
             let of = Home {
                 servers: self.config.servers,
@@ -115,6 +114,7 @@ impl Machine {
                 logged,
             };
             name_request(&mut directory.names, of, (from, id), request, &mut batch);
+            batch.asked.extend(asked.filter(|_| batch.held.len() == held));
         }
         directory.held.append(&mut batch.held);
         self.counts.known_again += batch.known_again;
@@ -179,17 +179,23 @@ impl Machine {
             // Their room is wanted more than the record, by which the next life would not wait for who might have them open.
             batch.changes.iter().for_each(|(change, _)| directory.names.end_again(change));
         }
-        let any_made = batch.changes.iter().any(|(change, _)| change.makes());
         let names = &directory.names;
-        let asked = std::mem::take(&mut batch.asked).into_iter();
-        let (refused, again): (Vec<_>, Vec<_>) = asked.partition(|(from, _, request)| {
-            let done = request.asked().is_some_and(|asked| names.has_answered(*from, asked));
-            !done && (request.makes() || (!any_made && request.removes()))
+        let is_done = |from: Rank, request: &Request| {
+            request.asked().is_some_and(|asked| names.has_answered(from, asked))
+        };
+        let asked = std::mem::take(&mut batch.asked);
+        let any_made = asked.iter().any(|(from, _, request)| request.makes() && !is_done(*from, request));
+        let (refused, again): (Vec<_>, Vec<_>) = asked.into_iter().partition(|(from, _, request)| {
+            !is_done(*from, request) && (request.makes() || (!any_made && request.removes()))
         });
         let full = |(to, id, _)| Action::Answer { to, id, answer: Answer::Refused(Refusal::Full) };
         out.extend(refused.into_iter().map(full));
         for asked in again.into_iter().rev() {
             directory.queued.push_front(asked);
+        }
+        if !batch.cuts.is_empty() {
+            // They waited for one of these cuts.
+            directory.queued.extend(directory.held.drain(..));
         }
         self.end_files(std::mem::take(&mut batch.closes), out);
         self.remove_files(&batch, out);

@@ -288,6 +288,60 @@ fn an_answer_that_found_no_room_is_not_kept() {
     assert!(matches!(told[..], [(2, Answer::Opened { .. })]), "{told:?}");
 }
 
+/// Ends the commit that is under way for want of room: what is answered then.
+fn refused(bench: &mut Bench) -> Vec<(u64, Answer)> {
+    let op = bench.actions.iter().find_map(|action| match action {
+        Action::Commit { op, .. } => Some(*op),
+        _ => None,
+    });
+    answers(bench.on(Event::Committed { op: op.expect("a commit"), end: Err(Refusal::Full) }))
+}
+
+/// A home with a log, and a file on it alone.
+fn logged_with_file() -> (Bench, Handle) {
+    let mut bench = logged(Names::default(), None);
+    bench.ask(1, create("a", Distribution::single(0)));
+    let (_, told) = committed(&mut bench);
+    let [(1, Answer::Opened { handle, .. })] = told[..] else { panic!("{told:?}") };
+    (bench, handle)
+}
+
+#[test]
+fn a_cut_that_finds_no_room_is_refused_and_keeps_nobody_waiting() {
+    let (mut bench, handle) = logged_with_file();
+    bench.ask(2, Request::Truncate { handle, size: 0 });
+    assert_eq!(refused(&mut bench), [(2, Answer::Refused(Refusal::Full))]);
+    bench.ask(3, Request::Unlink { path: Path::new("a").unwrap() });
+    committed(&mut bench);
+}
+
+/// Two clients cut one file, and a third makes another one, while the disk has no room.
+#[test]
+fn a_cut_that_waits_for_another_one_which_finds_no_room_is_carried_out_once() {
+    for with_another in [true, false] {
+        let (mut bench, handle) = logged_with_file();
+        bench.ask(2, create("b", Distribution::single(0)));
+        let before = bench.actions.clone();
+        bench.ask(3, Request::Truncate { handle, size: 0 });
+        bench.ask(4, Request::Truncate { handle, size: 0 });
+        if with_another {
+            bench.ask(5, create("c", Distribution::single(0)));
+        }
+        bench.actions = before;
+        committed(&mut bench);
+        let who = if with_another { 5 } else { 3 };
+        assert_eq!(refused(&mut bench), [(who, Answer::Refused(Refusal::Full))]);
+        let waiting = if with_another { vec![3, 4] } else { vec![4] };
+        for id in waiting {
+            committed(&mut bench);
+            let [op] = stores(&bench.actions)[..] else { panic!("{:?}", bench.actions) };
+            let told = answers(bench.on(Event::Stored { op, end: Ok(Stored::Done) }));
+            assert_eq!(told, [(id, Answer::Done)]);
+        }
+        assert_eq!(bench.actions.len(), 1, "nothing more is begun: {:?}", bench.actions);
+    }
+}
+
 /// A home's next life, as its log says, which waits for guests to name what they have open.
 fn next_life(log: &[u8]) -> Bench {
     let mut names = crate::pario::server::log::read(0, log).expect("whole").names;

@@ -1,0 +1,74 @@
+//! Guests at a server: who is admitted, and who is forgotten.
+
+use crate::common::{Cluster, ms, rank, us};
+use std::cell::Cell;
+use weft_protocols::transport::{Channel, GuestConfig, MeshConfig};
+use weft_sim::NodeId;
+use weft_sim::fault::Fault;
+use weft_verbs::{Nanos, Wait, Work};
+
+const CHANNEL: Channel = Channel(3);
+
+thread_local! {
+    /// The lease of the server that is started next.
+    static LEASE: Cell<Nanos> = const { Cell::new(Nanos::MAX) };
+}
+
+/// A node of a cluster of which the first one is the server.
+fn special(config: &mut MeshConfig) {
+    let whole = config.clone();
+    let guests = GuestConfig { lease: LEASE.get(), ..GuestConfig::default() };
+    *config = match config.me == rank(0) {
+        true => whole.with_guests(1, guests),
+        false => whole.as_guest_of(1),
+    };
+}
+
+fn with_guests(guests: u32, lease: Nanos) -> Cluster {
+    LEASE.set(lease);
+    Cluster::special(1 + guests, 1, 1, Wait::Notify, special)
+}
+
+#[test]
+fn a_guest_that_only_holds_something_connects() {
+    let cluster = with_guests(1, ms(30));
+    let _held = cluster.members[1].mesh.hold(rank(0));
+    cluster.run(ms(100));
+    let guests = cluster.members[0].mesh.guests();
+    assert_eq!((guests.known, guests.forgotten), (1, 0));
+}
+
+/// More guests gave signs of life meanwhile than the server looks at in one go.
+#[test]
+fn a_server_that_did_nothing_for_longer_than_a_lease_forgets_nobody_who_was_not_silent() {
+    let cluster = with_guests(40, ms(30));
+    let (server, guests) = (&cluster.members[0], &cluster.members[1..]);
+    let _held: Vec<_> = guests.iter().map(|guest| guest.mesh.hold(rank(0))).collect();
+    let (rt, mesh) = (server.rt.clone(), server.mesh.clone());
+    server.at(ms(20), move || {
+        assert_eq!(mesh.guests().known, 40);
+        rt.spend(Work::Compute(ms(40)));
+    });
+    cluster.run(ms(200));
+    assert_eq!((server.mesh.guests().known, server.mesh.guests().forgotten), (40, 0));
+}
+
+#[test]
+fn a_guest_gives_signs_of_life_as_often_as_its_server_s_present_life_wants_them() {
+    let mut cluster = with_guests(1, ms(3_000));
+    let _held = cluster.members[1].mesh.hold(rank(0));
+    cluster.run(ms(5));
+    cluster.plan(cluster.fabric.now(), Fault::Crash { node: NodeId(0) });
+    cluster.run(ms(1));
+    cluster.plan(cluster.fabric.now(), Fault::Restart { node: NodeId(0) });
+    cluster.run(ms(1));
+    LEASE.set(ms(20));
+    cluster.members[0] = cluster.start(0);
+    let mesh = cluster.members[1].mesh.clone();
+    cluster.members[1].at(cluster.fabric.now() + us(10), move || {
+        mesh.send(rank(0), CHANNEL, &[1; 8]).expect("it is kept");
+    });
+    cluster.run(ms(200));
+    let guests = cluster.members[0].mesh.guests();
+    assert_eq!((guests.known, guests.forgotten), (1, 0));
+}
