@@ -87,16 +87,9 @@ pub(super) const LONGEST: usize = 1 + 8 + 8 + 2 * (1 + Key::BYTES);
 impl Message {
     /// Whether it is the begin of a call of its sender's, who waits for the answer.
     pub fn is_call(&self) -> bool {
-        match self {
-            Message::Open { .. } | Message::Join { .. } | Message::Enter { .. } | Message::Release { .. } => {
-                true
-            }
-            Message::Allocate { .. }
-            | Message::Bind { .. }
-            | Message::Find { .. }
-            | Message::Count { .. } => true,
-            _ => false,
-        }
+        use Message::{Allocate, Bind, Count, Enter, Find, Join, Open, Release};
+        let of_segments = matches!(self, Open { .. } | Join { .. } | Enter { .. } | Release { .. });
+        of_segments || matches!(self, Allocate { .. } | Bind { .. } | Find { .. } | Count { .. })
     }
 
     /// Its bytes: a kind, the request's number, and what the kind has; little-endian.
