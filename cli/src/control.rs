@@ -15,6 +15,14 @@ pub fn runtime() -> Result<tokio::runtime::Runtime, Failure> {
     tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(Failure::unfinished)
 }
 
+/// Runs something on that thread. What it leaves behind is not waited for: a name that its resolver is still looking for, say.
+pub fn run<T>(future: impl Future<Output = T>) -> Result<T, Failure> {
+    let runtime = runtime()?;
+    let ended = runtime.block_on(future);
+    runtime.shutdown_background();
+    Ok(ended)
+}
+
 /// Lines on standard error from a level on, for people or for programs.
 pub fn log(level: Level, format: LogFormat) {
     let filter = Targets::new().with_target("weft", level).with_target("weft_control", level);

@@ -17,7 +17,15 @@ pub struct Door {
     /// The node that is to serve calls; none: the first one that runs the system.
     pub node: Option<u32>,
     timing: Timing,
-    runtime: Runtime,
+    /// There until it is dropped.
+    runtime: Option<Runtime>,
+}
+
+impl Drop for Door {
+    /// What is under way is not waited for: a name that its resolver is still looking for, say.
+    fn drop(&mut self) {
+        self.runtime.take().map(Runtime::shutdown_background);
+    }
 }
 
 impl Door {
@@ -31,7 +39,11 @@ impl Door {
         // A thread of its own: calls go on while the command reads or writes a file.
         let runtime = Builder::new_multi_thread().worker_threads(1).enable_all().build();
         let runtime = runtime.map_err(Failure::unfinished)?;
-        Ok(Door { of, node, timing: Timing::default(), runtime })
+        Ok(Door { of, node, timing: Timing::default(), runtime: Some(runtime) })
+    }
+
+    fn runtime(&self) -> &Runtime {
+        self.runtime.as_ref().unwrap_or_else(|| unreachable!("it is dropped"))
     }
 
     /// Calls a system of a node: the node's rank, and its answer.
@@ -46,7 +58,7 @@ impl Door {
     fn begin(&self, node: Option<u32>, system: &str, body: Vec<u8>) -> Asked {
         let call = Call { node, system: system.to_string(), body };
         let (of, timing) = (self.of.clone(), self.timing);
-        self.runtime.spawn(async move { ask::system(&Tcp, &of, &timing, call).await })
+        self.runtime().spawn(async move { ask::system(&Tcp, &of, &timing, call).await })
     }
 
     /// Calls it even if the user asked to stop: it removes what would be left behind.
@@ -54,12 +66,12 @@ impl Door {
     /// # Errors
     /// It was not served: why.
     pub fn clean(&self, node: Option<u32>, system: &str, body: Vec<u8>) -> Result<(), Failure> {
-        answered(self.runtime.block_on(self.begin(node, system, body))).map(drop)
+        answered(self.runtime().block_on(self.begin(node, system, body))).map(drop)
     }
 
     /// How a call ends, unless the user asks to stop.
     fn end(&self, asked: Asked) -> Result<(u32, Vec<u8>), Failure> {
-        self.runtime.block_on(async {
+        self.runtime().block_on(async {
             tokio::select! {
                 biased;
                 () = interrupt::waited_for() => Err(Failure::interrupted()),
@@ -77,7 +89,7 @@ impl Door {
             return Ok(vec![node]);
         }
         let asked = ask::status(&Tcp, &self.of, &self.timing);
-        let status = self.runtime.block_on(asked).map_err(failure)?;
+        let status = self.runtime().block_on(asked).map_err(failure)?;
         let here = status.members.iter().filter(|member| member.presence == Some(Presence::Present));
         Ok(here.map(|member| member.rank).collect())
     }

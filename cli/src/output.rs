@@ -9,6 +9,11 @@ pub fn text(text: &str) -> Result<(), Failure> {
     put(&mut io::stdout().lock(), text.as_bytes())
 }
 
+/// Writes one text of many. Says whether anybody reads still.
+pub fn one(text: &str) -> Result<bool, Failure> {
+    put_one(&mut io::stdout().lock(), text.as_bytes())
+}
+
 /// Writes bytes as they are.
 pub fn bytes(bytes: &[u8]) -> Result<(), Failure> {
     put(&mut io::stdout().lock(), bytes)
@@ -69,11 +74,14 @@ impl Write for Lines {
 }
 
 fn put(to: &mut impl Write, bytes: &[u8]) -> Result<(), Failure> {
+    put_one(to, bytes).map(drop)
+}
+
+fn put_one(to: &mut impl Write, bytes: &[u8]) -> Result<bool, Failure> {
     match to.write_all(bytes).and_then(|()| to.flush()) {
-        Err(e) if e.kind() != ErrorKind::BrokenPipe => {
-            Err(Failure::unfinished(format!("cannot write to standard output: {e}")))
-        }
-        _ => Ok(()),
+        Err(e) if e.kind() == ErrorKind::BrokenPipe => Ok(false),
+        Err(e) => Err(Failure::unfinished(format!("cannot write to standard output: {e}"))),
+        Ok(()) => Ok(true),
     }
 }
 
@@ -96,6 +104,10 @@ mod tests {
     #[test]
     fn a_reader_that_has_gone_is_no_error() {
         assert!(put(&mut Refuses(ErrorKind::BrokenPipe), b"x").is_ok());
+        assert!(
+            put_one(&mut Refuses(ErrorKind::BrokenPipe), b"x").is_ok_and(|is_read| !is_read),
+            "and an end"
+        );
     }
 
     #[test]

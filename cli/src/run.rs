@@ -18,13 +18,30 @@ pub fn run(args: &RunArgs) -> Result<Exit, Failure> {
     trace::install(args.verbose);
     if args.backend == Backend::Hw {
         #[cfg(feature = "hw")]
-        return crate::node::run(args, &scenario);
+        return only_simulated(args).and_then(|()| crate::node::run(args, &scenario));
         #[cfg(not(feature = "hw"))]
         return Err(Failure::no_devices("--backend hw"));
     }
     match &args.seeds {
         Some(seeds) => sweep::run(args, &scenario, seeds.0.clone()),
         None => one(args, &scenario, args.seed.unwrap_or(scenario.run.seed)),
+    }
+}
+
+/// What a run on devices cannot do is not left out in silence.
+#[cfg(feature = "hw")]
+fn only_simulated(args: &RunArgs) -> Result<(), Failure> {
+    let given = [
+        ("--seeds", args.seeds.is_some()),
+        ("--jobs", args.jobs.is_some()),
+        ("--log", args.log.is_some()),
+        ("--report", args.report.is_some()),
+    ];
+    match given.into_iter().find(|(_, given)| *given) {
+        Some((name, _)) => {
+            Err(Failure::bad_input(format!("{name} is for the simulated fabric, and --backend is hw")))
+        }
+        None => Ok(()),
     }
 }
 

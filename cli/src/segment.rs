@@ -87,13 +87,13 @@ fn watch(
         match ask(door, &request)? {
             Reply::Value { version, of, value, .. } => {
                 let text = String::from_utf8_lossy(&value);
-                match as_json {
-                    true => {
-                        let line =
-                            json!({ "name": name, "version": version, "bytes": value.len(), "text": text });
-                        output::text(&format!("{line}\n"))?;
-                    }
-                    false => output::text(&format!("{version}\t{}\n", one_line(&text)))?,
+                let line = match as_json {
+                    true => json!({ "name": name, "version": version, "bytes": value.len(), "text": text })
+                        .to_string(),
+                    false => format!("{version}\t{}", one_line(&text)),
+                };
+                if !output::one(&format!("{line}\n"))? {
+                    break;
                 }
                 (known, shown) = (Some(Seen { version, of: Some(of) }), shown + 1);
             }

@@ -15,7 +15,7 @@ use weft_control::timing::Timing;
 /// Asks the coordinator, and shows what it says.
 pub fn run(args: &StatusArgs) -> Result<Exit, Failure> {
     let of = meeting(args.config.as_deref(), args.at.as_ref(), args.secret.as_deref())?;
-    let asked = crate::control::runtime()?.block_on(status(&Tcp, &of, &Timing::default()));
+    let asked = crate::control::run(status(&Tcp, &of, &Timing::default()))?;
     let status = asked.map_err(|why: CallError| match why.is_final() {
         true => Failure::bad_input(why),
         false => Failure::unfinished(why),

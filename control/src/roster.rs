@@ -235,7 +235,9 @@ impl Roster {
             // Its old connection is dead, or its process would not have made another.
             self.ranks.remove(&holder);
             self.actions.push(Action::Drop(holder));
-            return self.admit(now, conn, from, join);
+            self.admit(now, conn, from, join);
+            // Who connects is alive: whoever has claimed its rank meanwhile is refused.
+            return self.is_here(conn);
         }
         let address = entry.address;
         if self.contests.contains_key(&join.rank) {

@@ -53,6 +53,20 @@ fn met() -> Roster {
     roster
 }
 
+/// Its connection broke at its own end only, so that the question whether it is there went nowhere.
+#[test]
+fn a_node_that_comes_back_while_another_process_claims_its_rank_keeps_it() {
+    let mut roster = met();
+    roster.join(ms(100), ConnId(5), from(5), joins(1, 77));
+    roster.actions();
+    roster.join(ms(300), ConnId(6), from(1), joins(1, 1));
+    let told = done(&mut roster);
+    assert!(told.iter().any(|line| line.starts_with("refuse 5")), "{told:?}");
+    roster.tick(ms(100) + PROBE);
+    let told = done(&mut roster);
+    assert!(roster.conn(1) == Some(ConnId(6)) && !told.iter().any(|line| line.contains("lost")), "{told:?}");
+}
+
 #[test]
 fn nodes_that_come_together_are_told_of_together() {
     let mut roster = roster(3);

@@ -7,7 +7,7 @@ mod seat;
 mod services;
 
 use crate::args::DaemonArgs;
-use crate::control::{PROGRAM, log, runtime};
+use crate::control::{PROGRAM, log};
 use crate::exit::{Exit, Failure};
 use machine::Machine;
 use std::net::IpAddr;
@@ -41,7 +41,7 @@ pub fn run(args: &DaemonArgs) -> Result<Exit, Failure> {
     let (setup, blob) = setup(&config, rank)?;
     let (program, timing, scenario) = (PROGRAM.to_string(), Timing::default(), config.systems.digest());
     let options = Options { rank, secret, program, scenario, blob, timing };
-    let ended = runtime()?.block_on(async {
+    let ended = crate::control::run(async {
         let (mut terminate, mut interrupt) =
             (taken(SignalKind::terminate())?, taken(SignalKind::interrupt())?);
         let stop = async {
@@ -60,7 +60,7 @@ pub fn run(args: &DaemonArgs) -> Result<Exit, Failure> {
             None => none(place).await,
         };
         Ok(live(&Tcp, &config, options, systems, ready, stop).await)
-    })?;
+    })??;
     ended.map(|()| Exit::Held).map_err(failure)
 }
 

@@ -2,7 +2,6 @@
 
 use super::waiting::Waiting;
 use crate::bridge::End;
-use crate::control::runtime;
 use crate::exit::Failure;
 use std::os::unix::net::UnixStream;
 use std::pin::pin;
@@ -24,7 +23,7 @@ impl Line {
     /// The system's.
     pub fn open(config: Config) -> Result<(UnixStream, Line), Failure> {
         let (here, there) = UnixStream::pair().map_err(Failure::unfinished)?;
-        let thread = thread::spawn(move || runtime()?.block_on(keep(config, there)));
+        let thread = thread::spawn(move || crate::control::run(keep(config, there))?);
         Ok((here, Line(thread)))
     }
 

@@ -101,7 +101,7 @@ fn one_node<S: System>(args: &NodeArgs, scenario: &Scenario) -> Result<Exit, Fai
         Some(thread) => {
             let judged = thread.join().unwrap_or_else(|_| Err(Failure::unfinished("the judge failed")))?;
             show(&judged, args.json)?;
-            lived.map(|()| judged.exit())
+            lived.map_err(|why| why.after(judged.exit())).map(|()| judged.exit())
         }
     }
 }

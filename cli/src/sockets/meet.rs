@@ -45,6 +45,7 @@ pub fn accept(
     listener: &TcpListener,
     stop: &dyn Fn() -> bool,
 ) -> Result<Option<(TcpStream, SocketAddr)>, Failure> {
+    let mut told = false;
     while !stop() {
         match listener.accept() {
             Ok((stream, from)) => {
@@ -55,10 +56,23 @@ pub fn accept(
             Err(why) if [ErrorKind::WouldBlock, ErrorKind::ConnectionAborted].contains(&why.kind()) => {
                 std::thread::sleep(GLANCE);
             }
-            Err(why) => return Err(Failure::unfinished(why)),
+            Err(why) if is_for_good(&why) => return Err(Failure::unfinished(why)),
+            // Whoever calls waits until there are descriptors again, say: what is under way for others goes on.
+            Err(why) => {
+                if !std::mem::replace(&mut told, true) {
+                    super::run::say(&format!("nobody can be taken now: {why}"));
+                }
+                std::thread::sleep(GLANCE);
+            }
         }
     }
     Ok(None)
+}
+
+/// Whether the listener itself is of no use any more.
+fn is_for_good(why: &std::io::Error) -> bool {
+    // EBADF, EINVAL, ENOTSOCK, EOPNOTSUPP (accept(2)).
+    why.raw_os_error().is_none_or(|number| [9, 22, 88, 95].contains(&number))
 }
 
 /// Connects to one who listens.

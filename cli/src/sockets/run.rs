@@ -120,7 +120,7 @@ fn serve(folder: &Path, port: u16, over: &Over) -> Result<Exit, Failure> {
         let (folder, over) = (folder.to_path_buf(), over.clone());
         number += 1;
         takers.retain(|taker: &std::thread::JoinHandle<()>| !taker.is_finished());
-        takers.push(std::thread::spawn(move || {
+        let takes = move || {
             let mark = format!("{}-{number}", std::process::id());
             match take(stream, &Folder::new(&folder, mark), &over) {
                 Ok((Stored { name, len }, course)) if !over.quiet => {
@@ -129,7 +129,11 @@ fn serve(folder: &Path, port: u16, over: &Over) -> Result<Exit, Failure> {
                 Ok(_) => {}
                 Err(why) => say(&not_stored(from, &why)),
             }
-        }));
+        };
+        match std::thread::Builder::new().spawn(takes) {
+            Ok(taker) => takers.push(taker),
+            Err(why) => say(&not_stored(from, &Failure::unfinished(why))),
+        }
     }
     takers.into_iter().for_each(|taker| drop(taker.join()));
     Ok(Exit::Held)
