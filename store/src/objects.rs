@@ -24,8 +24,9 @@ struct Opened {
     file: File,
     /// A write has made it, and its directory was not synced since.
     unlisted: AtomicBool,
-    /// A sync has failed.
-    failed: AtomicBool,
+    /// A sync has failed. Syncs of one object come one after the other: of two that wait for the same pages the system tells one alone that it
+    /// has lost them.
+    failed: Mutex<bool>,
 }
 
 /// The objects of a store. All calls block.
@@ -73,6 +74,8 @@ impl Objects {
     /// The directory cannot be opened any more.
     pub fn of(directory: Directory) -> io::Result<Objects> {
         let itself = File::open(directory.path())?;
+        // A store that was killed may have made objects, and not have got as far as to list them durably.
+        uninterrupted(|| itself.sync_all())?;
         Ok(Objects { directory, itself, opened: Mutex::default(), recording: None })
     }
 
@@ -209,7 +212,8 @@ impl Objects {
     /// It is not there; or [`DiskError::Io`], now or at an earlier sync.
     pub fn sync(&self, object: ObjectName) -> Result<(), DiskError> {
         let opened = self.open(object)?.ok_or(DiskError::NoObject(object))?;
-        if opened.failed.load(Ordering::Acquire) {
+        let mut failed = opened.failed.lock().unwrap_or_else(PoisonError::into_inner);
+        if *failed {
             return Err(DiskError::Io);
         }
         let synced = uninterrupted(|| opened.file.sync_data()).and_then(|()| {
@@ -220,7 +224,7 @@ impl Objects {
             Ok(())
         });
         synced.map_err(|why| {
-            opened.failed.store(true, Ordering::Release);
+            *failed = true;
             told(&why)
         })
     }
@@ -288,11 +292,13 @@ fn keep(
 ) -> Arc<Opened> {
     if opened.len() >= OPEN {
         opened.retain(|_, opened| {
-            let told = [&opened.unlisted, &opened.failed].iter().any(|flag| flag.load(Ordering::Acquire));
+            // One that is being synced is used.
+            let has_failed = || opened.failed.try_lock().map_or(true, |failed| *failed);
+            let told = opened.unlisted.load(Ordering::Acquire) || has_failed();
             told || Arc::strong_count(opened) > 1
         });
     }
-    let (unlisted, failed) = (AtomicBool::new(made), AtomicBool::new(false));
+    let (unlisted, failed) = (AtomicBool::new(made), Mutex::new(false));
     let kept = Arc::new(Opened { file, unlisted, failed });
     opened.insert(object, Arc::clone(&kept));
     kept

@@ -60,7 +60,7 @@ pub fn accept(
             // Whoever calls waits until there are descriptors again, say: what is under way for others goes on.
             Err(why) => {
                 if !std::mem::replace(&mut told, true) {
-                    super::run::say(&format!("nobody can be taken now: {why}"));
+                    let _ = writeln!(std::io::stderr().lock(), "weft: nobody can be taken now: {why}");
                 }
                 std::thread::sleep(GLANCE);
             }

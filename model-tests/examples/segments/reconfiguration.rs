@@ -28,12 +28,12 @@ async fn reconfigure<V: Verbs>(ddss: &Ddss<V>, site: u8) -> Result<Option<u32>, 
         if serves[0] != FREE {
             continue;
         }
-        let held = ddss.lock(&segment).await?;
+        let mut held = ddss.lock(&segment).await?;
         held.get(&mut serves).await?;
         if serves[0] == FREE {
             held.put(&[site]).await?;
             let map = ddss.open(MAP_NAME, MAP).await?;
-            let (held_map, mut sites) = (ddss.lock(&map).await?, [0; MAP.size as usize]);
+            let (mut held_map, mut sites) = (ddss.lock(&map).await?, [0; MAP.size as usize]);
             held_map.get(&mut sites).await?;
             sites[usize::from(site)] += 1;
             held_map.put(&sites).await?;

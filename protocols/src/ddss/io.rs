@@ -112,7 +112,7 @@ impl<V: Verbs> Ddss<V> {
             match self.post(open, list).await? {
                 Ok([before, slots, after]) => {
                     let (before, after) = (word(&before)?, word(&after)?);
-                    open.last.set(after);
+                    open.saw(after);
                     return Ok(Look { before, after, began, window, slots });
                 }
                 Err(OpError::NotExecuted(why)) => again(why)?,
@@ -148,7 +148,7 @@ impl<V: Verbs> Ddss<V> {
             match self.post(open, list).await? {
                 Ok([header]) => {
                     let header = word(&header)?;
-                    open.last.set(header);
+                    open.saw(header);
                     return Ok(header);
                 }
                 Err(OpError::NotExecuted(why)) => again(why)?,

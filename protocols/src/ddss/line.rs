@@ -118,7 +118,12 @@ impl<V: Verbs> Ddss<V> {
                     while let Err(why) = mesh.resolve_outcomes(home).await {
                         super::io::again(why)?;
                     }
-                    guess = self.own_header(name, at, word).await?;
+                    let now = self.own_header(name, at, word).await?;
+                    // Only the home sets marks: it was executed, and has replaced what it compared with.
+                    if now.is_marked() && next.is_marked() && !guess.is_marked() {
+                        return Ok(Turned { was: guess, is: now });
+                    }
+                    guess = now;
                 }
             }
         }

@@ -164,7 +164,7 @@ impl<V: Verbs> Held<V> {
     /// # Errors
     ///
     /// As there.
-    pub async fn put(&self, value: &[u8]) -> Result<Option<u64>, DdssError> {
+    pub async fn put(&mut self, value: &[u8]) -> Result<Option<u64>, DdssError> {
         let open = &self.turn.open;
         open.fits(value.len())?;
         // A put of this hold may have been dropped in the middle: the next one writes another slot.

@@ -6,7 +6,8 @@ use super::{DdssError, Header, Key, Name, Spec};
 use crate::rt::sync::Signal;
 use crate::rt::{BufferGuard, BufferPool};
 use crate::transport::{Mesh, Rank};
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
+use std::collections::VecDeque;
 use std::rc::Rc;
 use weft_verbs::{Nanos, RemoteSlice, Verbs};
 
@@ -57,8 +58,9 @@ pub(super) struct Open<V: Verbs> {
     again: Cell<bool>,
     /// The segment is being released, or has been: nothing is posted to it any more.
     closed: Cell<bool>,
-    /// A task of the node has its turn.
-    busy: Cell<bool>,
+    /// Tasks of the node in line for a turn, by number. The first one has it.
+    line: RefCell<VecDeque<u64>>,
+    numbers: Cell<u64>,
     turn: Signal,
     pub values: BufferPool<V>,
 }
@@ -100,7 +102,8 @@ impl<V: Verbs> Open<V> {
             confirmed: Cell::new(false),
             again: Cell::new(false),
             closed: Cell::new(false),
-            busy: Cell::new(false),
+            line: RefCell::default(),
+            numbers: Cell::new(0),
             turn: Signal::new(),
             values: mesh.pool((count * spec.stride()).max(spec.content())),
         }
@@ -110,6 +113,13 @@ impl<V: Verbs> Open<V> {
     pub fn key(&self) -> Key {
         let Open { name, home: Party { rank: home, incarnation }, at, spec, .. } = *self;
         Key { home, incarnation, name, spec, at }
+    }
+
+    /// The header was read. What is seen is not always looked at in its order: a version that was seen does not go back.
+    pub fn saw(&self, header: Header) {
+        if header.version >= self.last.get().version {
+            self.last.set(header);
+        }
     }
 
     /// Where it is.
@@ -181,7 +191,7 @@ impl<V: Verbs> Open<V> {
 
     /// Whether some task of the node has its turn.
     pub fn is_busy(&self) -> bool {
-        self.busy.get()
+        !self.line.borrow().is_empty()
     }
 
     /// Whether a call that was dropped has left something to be found out, or to be given back.
@@ -241,6 +251,8 @@ impl Window {
 /// its call leaves in doubt, since it failed or was dropped in the middle, is settled in a turn of its own.
 pub(super) struct Turn<V: Verbs> {
     pub open: Rc<Open<V>>,
+    /// Given back behind the rest.
+    _place: InLine<V>,
     /// None in the turn that settles: it tries once, and the next call tries again.
     settles: Option<Ddss<V>>,
 }
@@ -256,16 +268,35 @@ impl<V: Verbs> Ddss<V> {
 
 impl<V: Verbs> Turn<V> {
     async fn next(open: &Rc<Open<V>>, settles: Option<Ddss<V>>) -> Turn<V> {
-        open.turn.until(|| !open.busy.get()).await;
-        open.busy.set(true);
-        Turn { open: Rc::clone(open), settles }
+        let place = InLine::new(open);
+        open.turn.until(|| open.line.borrow().front() == Some(&place.number)).await;
+        Turn { open: Rc::clone(open), _place: place, settles }
+    }
+}
+
+/// A task's place in the line, until it is dropped.
+struct InLine<V: Verbs> {
+    open: Rc<Open<V>>,
+    number: u64,
+}
+
+impl<V: Verbs> InLine<V> {
+    fn new(open: &Rc<Open<V>>) -> InLine<V> {
+        let number = open.numbers.replace(open.numbers.get() + 1);
+        open.line.borrow_mut().push_back(number);
+        InLine { open: Rc::clone(open), number }
+    }
+}
+
+impl<V: Verbs> Drop for InLine<V> {
+    fn drop(&mut self) {
+        self.open.line.borrow_mut().retain(|number| *number != self.number);
+        self.open.turn.notify();
     }
 }
 
 impl<V: Verbs> Drop for Turn<V> {
     fn drop(&mut self) {
-        self.open.busy.set(false);
-        self.open.turn.notify();
         if let Some(ddss) = self.settles.take().filter(|_| self.open.is_unsettled()) {
             let open = Rc::clone(&self.open);
             drop(ddss.0.rt.clone().spawn(async move {

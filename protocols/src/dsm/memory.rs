@@ -86,6 +86,11 @@ impl<V: Verbs> Object<V> {
         self.memory.remote(self.range(index)).unwrap_or_default()
     }
 
+    /// Whether it is cut so, and has so many bytes.
+    pub fn is_cut(&self, cut: Cut, bytes: usize) -> bool {
+        self.cut == cut && self.bytes == bytes
+    }
+
     /// A minipage's bytes, for an adapter to read.
     pub fn bytes(&self, index: u32) -> BufferGuard<V> {
         let Range { start, end } = self.range(index);
@@ -171,8 +176,11 @@ impl<V: Verbs> Called<V> {
     /// There is no memory, or the object is there and is cut otherwise.
     pub fn touch(&self, cut: Cut, bytes: usize, pages: u32) -> Result<Rc<Object<V>>, DsmError> {
         if let Some(there) = self.objects.borrow().get(&cut.object) {
-            let agreed = there.cut == cut && there.bytes == bytes;
-            return if agreed { Ok(Rc::clone(there)) } else { Err(DsmError::Otherwise(cut.object)) };
+            return if there.is_cut(cut, bytes) {
+                Ok(Rc::clone(there))
+            } else {
+                Err(DsmError::Otherwise(cut.object))
+            };
         }
         let access =
             AccessFlags::LOCAL_WRITE.union(AccessFlags::REMOTE_WRITE).union(AccessFlags::REMOTE_READ);

@@ -415,7 +415,7 @@ impl<V: Verbs, R: Reading> Service<V, R> {
             return Err(DsmError::Freed(shared.cut.object));
         }
         match self.memory.object(shared.cut.object) {
-            Some(object) if object.cut == shared.cut => Ok(object),
+            Some(object) if object.is_cut(shared.cut, shared.len() * size_of::<T>()) => Ok(object),
             _ => {
                 let shared = self.fitting(shared)?;
                 self.memory.touch(shared.cut, shared.len() * size_of::<T>(), shared.pages())

@@ -38,7 +38,7 @@ const QUEUED: usize = 64;
 const LENGTHS: usize = 8;
 
 /// Bytes of a message without its data, at most: a list of names is the longest.
-const LONGEST: u32 = 64 << 10;
+pub(super) const LONGEST: u32 = 64 << 10;
 
 /// What a wire delivers.
 pub(super) enum Arrived {

@@ -3,7 +3,7 @@
 use super::service::{Sdp, Shared};
 use super::socket::Socket;
 use super::suspend::Suspended;
-use crate::transport::Rank;
+use crate::transport::{Rank, SendError};
 use std::rc::Rc;
 use weft_verbs::{Nanos, Verbs};
 
@@ -64,18 +64,18 @@ impl<V: Verbs> Sdp<V> {
     }
 
     async fn wait_for_room(self, peer: Rank) {
-        let closed = self.shared.mesh.room(peer).await.is_err();
+        let room = self.shared.mesh.room(peer).await;
         let blocked = self.outbox(peer, |outbox| {
             outbox.waits = false;
             std::mem::take(&mut outbox.blocked)
         });
-        for socket in blocked {
-            if closed {
-                self.closed(&socket);
-            } else {
+        match room {
+            Ok(()) => blocked.into_iter().for_each(|socket| {
                 self.flush(&socket);
                 socket.writable.notify();
-            }
+            }),
+            Err(SendError::PeerGone(peer)) => self.expelled(peer),
+            Err(_) => blocked.iter().for_each(|socket| self.closed(socket)),
         }
     }
 

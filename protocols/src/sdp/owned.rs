@@ -57,7 +57,11 @@ impl<V: Verbs> SdpStream<V> {
                 return (Err(why), None);
             }
             if self.runs_out(&mut patience, changed).await && !self.sdp.recall(&self.socket, Some(call)) {
-                return (Err(SdpError::TimedOut), None);
+                if patience.over == Some(SdpError::TimedOut) {
+                    return (Err(SdpError::TimedOut), None);
+                }
+                // Behind the end of the stream it is carried out.
+                (patience.over, patience.recalls) = (None, self.socket.recalls.get());
             }
         }
     }

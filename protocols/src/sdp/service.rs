@@ -57,6 +57,9 @@ pub(super) struct Shared<V: Verbs> {
     pub buffers: Cell<u64>,
 }
 
+/// Before memory is asked for again that there was not.
+const BEFORE_MEMORY_IS_ASKED_FOR: Nanos = Nanos::from_millis(1);
+
 impl<V: Verbs> Sdp<V> {
     /// Starts the sockets of a node. `options` are those of all streams that say no others.
     ///
@@ -192,7 +195,12 @@ impl<V: Verbs> Sdp<V> {
                 Incoming::Message(received) => self.on_message(received),
                 // What had been sent may have been seen or not; the peer has forgotten all of it.
                 Incoming::PeerReset { peer, .. } => {
-                    *self.shared.lives.borrow_mut().entry(peer).or_default() += 1;
+                    // One that had begun anew before these sockets began was counted then.
+                    let most = self.shared.mesh.resets_of(peer);
+                    let mut lives = self.shared.lives.borrow_mut();
+                    let known = lives.entry(peer).or_default();
+                    *known = (*known + 1).min(most);
+                    drop(lives);
                     self.each_of(peer, |end| end.fail(Failure::Reset, false));
                     self.go_on(peer);
                 }
@@ -333,12 +341,16 @@ impl<V: Verbs> Sdp<V> {
         if !matches!(self.shared.mesh.send(to, CHANNEL, &bytes), Err(SendError::Full { .. })) {
             return;
         }
-        let mesh = self.shared.mesh.clone();
-        drop(self.shared.rt.spawn(async move {
-            while mesh.room(to).await.is_ok()
-                && matches!(mesh.send(to, CHANNEL, &bytes), Err(SendError::Full { .. }))
-            {}
-        }));
+        let sdp = self.clone();
+        drop(self.shared.rt.spawn(async move { sdp.say(to, &bytes).await }));
+    }
+
+    /// Sends a message that belongs to no stream as soon as the transport has room; not if that is not waited for.
+    pub(super) async fn say(&self, to: Rank, bytes: &[u8]) {
+        let mesh = &self.shared.mesh;
+        while mesh.room(to).await.is_ok()
+            && matches!(mesh.send(to, CHANNEL, bytes), Err(SendError::Full { .. }))
+        {}
     }
 
     /// Sends all that a stream has to send now, gives back buffers, and forgets the stream when it is over.
@@ -450,9 +462,23 @@ impl<V: Verbs> Sdp<V> {
         drop(head);
         match sent {
             Ok(()) => self.watch(socket.peer),
-            // The mesh is closed, or there is no memory: then nothing can be told to the peer either.
+            Err(SendError::PeerGone(peer)) => self.expelled(peer),
+            Err(SendError::Memory(_)) => self.lacks_memory(socket),
             Err(_) => self.closed(socket),
         }
+    }
+
+    /// There was no memory for a message of a stream: it has a hole from there on, and ends. The peer must be told all the same, as soon as
+    /// there is memory: it may be using buffers of this end.
+    fn lacks_memory(&self, socket: &Rc<Socket<V>>) {
+        socket.end.borrow_mut().fail(Failure::Aborted, true);
+        socket.end.borrow_mut().aborts_again();
+        socket.wake();
+        let (sdp, socket) = (self.clone(), Rc::clone(socket));
+        drop(self.shared.rt.spawn(async move {
+            sdp.shared.rt.sleep(BEFORE_MEMORY_IS_ASKED_FOR).await;
+            sdp.flush(&socket);
+        }));
     }
 
     /// The node has left the cluster.

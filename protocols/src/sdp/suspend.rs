@@ -82,7 +82,10 @@ impl<V: Verbs> Sdp<V> {
         let shared = &self.shared;
         self.quiet(peer).await;
         let Some(Suspended { rail, number, .. }) = self.suspended(peer) else { return Err(SdpError::Reset) };
-        self.answer(peer, &Message::SuspComm { rail, number });
+        // It is not said any more once this move is given up: the peer would wait for the word that it goes on, which came before.
+        let mut bytes = Vec::new();
+        Message::SuspComm { rail, number }.encode(&mut bytes);
+        self.say(peer, &bytes).await;
         self.watch(peer);
         let answered = || self.suspended(peer).is_none_or(|suspended| suspended.answered);
         shared.moving.until(answered).await;

@@ -89,7 +89,8 @@ impl<V: Verbs> Sdp<V> {
             (segment.placed, segment.end) = (at + len, end.sent() + u64::from(len));
             return Step::Data(segment.mr.clone(), at, len);
         }
-        if let Some(sink) = end.sink().and_then(|sink| sink.slice(0..left.min(sink.len))) {
+        let most = left.min(self.shared.mesh.longest_operation());
+        if let Some(sink) = end.sink().and_then(|sink| sink.slice(0..most.min(sink.len))) {
             end.begin_write(sink.len);
             return Step::Write(segment.mr.clone(), at, sink);
         }
@@ -157,7 +158,8 @@ impl<V: Verbs> Sdp<V> {
                 Err(_) => return self.abort(socket),
             },
         };
-        let Some(source) = source.slice(0..source.len.min(mr.len() as u32)) else { return };
+        let most = (mr.len() as u32).min(self.shared.mesh.longest_operation());
+        let Some(source) = source.slice(0..source.len.min(most)) else { return };
         socket.end.borrow_mut().set_reading(true);
         self.begins(socket.peer);
         drop(self.shared.rt.spawn(self.clone().read(Rc::clone(socket), (at, source), mr, told)));

@@ -273,7 +273,7 @@ impl<V: Verbs> Mesh<V> {
             while asked.len() < AHEAD
                 && let Some(first) = parts.next()
             {
-                let at = from.slice(first..guard.len().min(first + most)).unwrap_or_default();
+                let at = from.slice(first..guard.len().min(first.saturating_add(most))).unwrap_or_default();
                 asked.push_back((first, self.begin(to, &Carriage::Read { at })?));
             }
             let Some((first, waiting)) = asked.pop_front() else { return Ok(()) };
@@ -294,7 +294,7 @@ impl<V: Verbs> Mesh<V> {
         let (mut written, mut refusal) = (false, None);
         let mut first = 0;
         while refusal.is_none() && first < guard.len() || !asked.is_empty() {
-            let end = guard.len().min(first + most);
+            let end = guard.len().min(first.saturating_add(most));
             let allowed = if end == guard.len() { 1 } else { AHEAD };
             if refusal.is_none() && first < end && asked.len() < allowed {
                 let mut bytes = vec![0; (end - first) as usize];

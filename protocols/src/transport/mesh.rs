@@ -55,6 +55,7 @@ pub(super) struct Shared<V: Verbs> {
     pub(super) config: MeshConfig,
     /// Inline bytes of the device that has the fewest.
     max_inline: u32,
+    longest_operation: u32,
     /// This incarnation of the node, by which peers tell it from earlier ones.
     pub(super) session: u64,
     /// Completions of receives, of all rails.
@@ -249,6 +250,7 @@ impl<V: Verbs> Mesh<V> {
             rails.push(Rail { rt, pd, connector, receive_pool, send_pool });
         }
         let inline = rails.iter().map(|rail| rail.rt.context().device_attr().max_inline).min();
+        let longest = rails.iter().map(|rail| rail.rt.context().device_attr().max_msg).min();
         let rt = &rails[0].rt;
         let guests = config.guests.map(|guests| Guests::new(&rails[0], guests)).transpose()?;
         let mut peers = Vec::new();
@@ -256,6 +258,7 @@ impl<V: Verbs> Mesh<V> {
         let (stand_in, asked) = (!config.atomics).then(StandIn::new).unzip();
         let shared = Rc::new(Shared {
             max_inline: inline.unwrap_or(0),
+            longest_operation: longest.unwrap_or(0),
             down: Cell::default(),
             // Never 0, which stands for an unknown incarnation.
             session: match config.makes(Planted::ReusesSession) {
@@ -478,6 +481,11 @@ impl<V: Verbs> Mesh<V> {
         self.shared.outcast_changed.notify();
         self.shared.guests.iter().for_each(|guests| guests.came.notify());
         self.shared.wake_driver();
+    }
+
+    /// How many bytes one operation may have: what the adapters of this node carry in one message.
+    pub fn longest_operation(&self) -> u32 {
+        self.shared.longest_operation
     }
 
     /// What the mesh holds now.

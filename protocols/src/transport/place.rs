@@ -180,9 +180,10 @@ impl<V: Verbs> Shared<V> {
     /// so the memory has its content still. It may be written as soon as the peer has, and this adapter may hear of that later.
     fn written_from(&self, place: &Place<V>) -> Result<BufferGuard<V>> {
         let mut from = place.from.borrow_mut();
-        if place.posts.repeats.get() && !place.is_copied.replace(true) {
+        if place.posts.repeats.get() && !place.is_copied.get() {
             let bytes = from.bytes()?;
             *from = self.copied(&bytes)?;
+            place.is_copied.set(true);
         }
         Ok(from.share())
     }

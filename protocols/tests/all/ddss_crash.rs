@@ -37,7 +37,7 @@ type Life = [u8; Key::BYTES];
 /// Counts by one under the segment's lock: what stood there, and in which segment.
 async fn count(ddss: &Ddss<Sim>, counter: u64) -> Result<(Life, u64), DdssError> {
     let segment = ddss.open(Name(counter), COUNTER).await?;
-    let held = ddss.lock(&segment).await?;
+    let mut held = ddss.lock(&segment).await?;
     let mut word = [0; 8];
     held.get(&mut word).await?;
     let found = u64::from_ne_bytes(word);
@@ -361,7 +361,7 @@ fn cut_off(dies: bool) -> (Nanos, bool, Result<u64, DdssError>) {
     cluster.members[2].at(cut + us(100), move || {
         let asks = rt.clone();
         drop(rt.spawn(async move {
-            let held = ddss.lock(&counter(&ddss).await).await.expect("it is granted");
+            let mut held = ddss.lock(&counter(&ddss).await).await.expect("it is granted");
             let counted = first.borrow().as_ref().is_some_and(Held::is_valid);
             tell.set(Some((asks.now(), counted)));
             held.put(&7_u64.to_ne_bytes()).await.expect("its home is there");
@@ -374,7 +374,7 @@ fn cut_off(dies: bool) -> (Nanos, bool, Result<u64, DdssError>) {
         let (tell, rt) = (Rc::clone(&late), cluster.members[1].rt.clone());
         cluster.members[1].at(cut + ms(80), move || {
             drop(rt.spawn(async move {
-                let held = had.borrow_mut().take().expect("it had the lock");
+                let mut held = had.borrow_mut().take().expect("it had the lock");
                 let put = held.put(&1_u64.to_ne_bytes()).await;
                 tell.replace(Some((held.is_valid(), put)));
             }));

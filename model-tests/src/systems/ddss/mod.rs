@@ -136,7 +136,7 @@ impl<V: Verbs> Client<V> {
             Call::TryExchange => self.ddss.try_lock(segment).await?,
             _ => Some(self.ddss.lock(segment).await?),
         };
-        let Some(held) = held else { return Ok(What::Locked) };
+        let Some(mut held) = held else { return Ok(What::Locked) };
         let mut bytes = vec![0; self.spec.size as usize];
         let got = held.get(&mut bytes).await?;
         if self.spec.model == Model::Null {

@@ -139,7 +139,7 @@ fn transfers_go_on_and_are_waited_for_later() {
 fn a_lock_that_is_dropped_is_given_back() {
     on_three_nodes(async |nodes| {
         let segment = nodes[0].open(Name(1), SPEC).await.expect("a segment");
-        let held = nodes[0].lock(&segment).await.expect("a lock");
+        let mut held = nodes[0].lock(&segment).await.expect("a lock");
         assert!(nodes[0].try_lock(&segment).await.expect("an answer").is_none());
         held.put(&[1; 64]).await.expect("a put");
         drop(held);
@@ -158,7 +158,7 @@ fn a_put_under_the_lock_that_is_dropped_is_not_written_over() {
         let segment = nodes[0].open(Name(1), spec).await.expect("a segment");
         let there = nodes[2].open(Name(1), spec).await.expect("the same");
         for round in 0..10_u64 {
-            let held = nodes[0].lock(&segment).await.expect("a lock");
+            let mut held = nodes[0].lock(&segment).await.expect("a lock");
             let value = |version: u64| [version as u8; 64];
             let first = 2 * round + 1;
             assert_eq!(

@@ -50,7 +50,7 @@ fn who_waits_for_a_lock_and_who_has_it_are_told_that_the_segment_is_gone() {
     on_three_nodes(async |nodes| {
         let [one, two, three] = &nodes[..] else { return };
         let segment = two.open(Name(1), SPEC).await.expect("a segment");
-        let held = two.lock(&segment).await.expect("a lock");
+        let mut held = two.lock(&segment).await.expect("a lock");
         let waits = three.open(Name(1), SPEC).await.expect("a segment");
         let waiting = three.begin_put(&waits, vec![1; 64]);
         assert_eq!(one.release(segment.key()).await, Ok(()));

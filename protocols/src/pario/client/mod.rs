@@ -8,6 +8,7 @@ use super::buffer::Buffer;
 use super::calls::{self, Answered, Held, InUse, Opens};
 use super::messages::{Answer, Bytes, HEADER, Memory, PLAIN, Request, Source, Target};
 use super::service::{Pario, Shared};
+use super::wire::LONGEST;
 use super::{Distribution, FsError, Handle, Sync, View, Wire};
 use crate::rt::sync::OneshotReceiver;
 use crate::transport::Rank;
@@ -339,6 +340,9 @@ impl<V: Verbs> Pario<V> {
                 continue;
             }
             if config.wire == Wire::Tcp {
+                if encoded(&access.file) + HEADER as usize > LONGEST as usize {
+                    return Err(FsError::TooLong);
+                }
                 while let Some(data) = next_share(&mut pieces, most) {
                     shares.push((access.window(&data), true));
                 }
@@ -360,7 +364,7 @@ impl<V: Verbs> Pario<V> {
     fn list_room(&self) -> usize {
         let room = match self.0.config.wire {
             Wire::Verbs => self.0.mesh.max_message().saturating_sub(HEADER) as usize / REGION / 2,
-            Wire::Tcp => usize::MAX,
+            Wire::Tcp => LONGEST.saturating_sub(HEADER) as usize / REGION / 2,
         };
         room.min(self.0.config.regions as usize).max(1)
     }

@@ -72,7 +72,7 @@ impl Inode {
 
     /// Of places that an earlier life of the home gave out nobody will ever say that they are written.
     pub fn keeps_places(&mut self) {
-        self.floor = self.end;
+        self.floor = self.floor.max(self.end);
     }
 
     /// Where the last place ends to which somebody may write. `all_known`: whether every node has told what it has open.

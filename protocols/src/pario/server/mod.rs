@@ -22,7 +22,7 @@ use super::error::Refusal;
 use super::messages::{Answer, Request};
 use super::moves::{Transfer, moved};
 use super::service::{Life, Pario, Shared};
-use super::wire::PAUSE;
+use super::wire::{LONGEST, PAUSE};
 use super::{FsConfig, FsError, Handle, Movers, Storage, Wire};
 use crate::rt::{BufferGuard, Label, LabelGuard};
 use crate::transport::Rank;
@@ -130,7 +130,11 @@ fn new_machine<V: Verbs>(shared: &Shared<V>, directory: Option<Directory>) -> Ma
         0 if has_guests => config.stages.div_ceil(2),
         places => places,
     };
-    let machine = Machine::new((me, epoch), config, shared.mesh.max_message(), directory);
+    let longest = match config.wire {
+        Wire::Verbs => shared.mesh.max_message(),
+        Wire::Tcp => LONGEST,
+    };
+    let machine = Machine::new((me, epoch), config, longest, directory);
     match forgets(shared) {
         true => machine.with_clients_that_are_forgotten(),
         false => machine,

@@ -368,7 +368,10 @@ impl Names {
 
     /// A client forgot what it had open.
     pub(super) fn forget(&mut self, client: Rank) {
-        self.unheard.remove(&client);
+        if self.unheard.remove(&client).is_some() {
+            // It had yet to tell what places it has since an earlier life of the home, and what it asked may still be carried out.
+            self.keep_places();
+        }
         for inode in self.inodes.values_mut() {
             inode.closed(client, true);
         }

@@ -12,6 +12,13 @@ impl Endpoint {
         }
     }
 
+    /// The word that the stream is over could not be sent.
+    pub fn aborts_again(&mut self) {
+        if let Phase::Failed { aborts, .. } = &mut self.phase {
+            *aborts = true;
+        }
+    }
+
     /// Whether the user may still write.
     pub fn is_writable(&self) -> bool {
         self.half == Half::Open
