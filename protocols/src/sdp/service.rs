@@ -471,12 +471,15 @@ impl<V: Verbs> Sdp<V> {
     /// There was no memory for a message of a stream: it has a hole from there on, and ends. The peer must be told all the same, as soon as
     /// there is memory: it may be using buffers of this end.
     fn lacks_memory(&self, socket: &Rc<Socket<V>>) {
-        socket.end.borrow_mut().fail(Failure::Aborted, true);
-        socket.end.borrow_mut().aborts_again();
-        socket.wake();
+        if socket.end.borrow().failure().is_none() {
+            // The word that it is over goes next.
+            socket.end.borrow_mut().fail(Failure::Aborted, true);
+            return socket.wake();
+        }
         let (sdp, socket) = (self.clone(), Rc::clone(socket));
         drop(self.shared.rt.spawn(async move {
             sdp.shared.rt.sleep(BEFORE_MEMORY_IS_ASKED_FOR).await;
+            socket.end.borrow_mut().aborts_again();
             sdp.flush(&socket);
         }));
     }

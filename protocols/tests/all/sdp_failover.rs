@@ -377,3 +377,33 @@ fn a_move_that_was_given_up_does_not_happen_later() {
     }
     assert!(given_up > 20, "{given_up}");
 }
+
+#[test]
+fn a_send_whose_buffer_is_wanted_back_behind_the_end_of_the_stream_is_carried_out() {
+    let cluster = Cluster::new(2, 4, Wait::Poll);
+    let [(near_rt, near), (far_rt, far)] = [0, 1].map(|node| sockets(&cluster.members[node], OPTIONS()));
+    let got = Got::default();
+    let reads = got.clone();
+    drop(far_rt.clone().spawn(async move {
+        let stream = far.bind(PORT).expect("free").accept().await.expect("one comes");
+        far_rt.sleep_until(ms(10)).await;
+        reads.read(far_rt, stream).await;
+    }));
+    let sent = Rc::new(Cell::new(None));
+    let keep = Rc::clone(&sent);
+    drop(near_rt.clone().spawn(async move {
+        let stream = near.connect(rank(1), PORT).await.expect("the server listens");
+        let buffer = near.buffer(LEN as u32).expect("memory");
+        buffer.write(0, &coded(LEN)).expect("it fits");
+        let mut send = pin!(stream.send(buffer, LEN as u32));
+        begins(send.as_mut()).await;
+        stream.shutdown().expect("it stands");
+        near_rt.sleep_until(ms(5)).await;
+        stream.recall();
+        let (end, buffer) = send.await;
+        keep.set(Some((end, buffer.is_some())));
+    }));
+    cluster.run(ms(100));
+    got.is_whole();
+    assert_eq!(sent.take(), Some((Ok(LEN as u32), true)));
+}

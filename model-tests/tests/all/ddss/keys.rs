@@ -2,6 +2,8 @@
 
 use crate::common::unless_it_waits;
 use std::cell::Cell;
+use std::future::{Future, poll_fn};
+use std::pin::pin;
 use std::rc::Rc;
 use weft_protocols::ddss::{Ddss, DdssError, Key, Model, Name, Placement, Spec};
 use weft_protocols::rt::{Rt, RtConfig};
@@ -174,5 +176,35 @@ fn a_put_under_the_lock_that_is_dropped_is_not_written_over() {
                 assert_eq!(bytes, value(version), "round {round}");
             }
         }
+    });
+}
+
+/// It asks again in the same breath as it gives the lock back.
+#[test]
+fn a_task_that_locks_again_and_again_keeps_no_other_of_its_node_out() {
+    on_three_nodes(async |nodes| {
+        let one = &nodes[0];
+        let segment = one.open(Name(1), SPEC).await.expect("a segment");
+        let turns = Cell::new(0);
+        let mut again = pin!(async {
+            for _ in 0..100 {
+                let held = one.lock(&segment).await.expect("a lock");
+                turns.set(turns.get() + 1);
+                held.unlock().await.expect("its home is there");
+            }
+        });
+        let mut once = pin!(async {
+            let held = one.lock(&segment).await.expect("a lock");
+            let before = turns.get();
+            held.unlock().await.expect("its home is there");
+            before
+        });
+        let mut goes_on = true;
+        let before = poll_fn(|cx| {
+            goes_on = goes_on && again.as_mut().poll(cx).is_pending();
+            once.as_mut().poll(cx)
+        });
+        let before = before.await;
+        assert!(before <= 2, "after {before} turns of the other one");
     });
 }
