@@ -24,7 +24,9 @@ pub struct Door {
 impl Drop for Door {
     /// What is under way is not waited for: a name that its resolver is still looking for, say.
     fn drop(&mut self) {
-        self.runtime.take().map(Runtime::shutdown_background);
+        if let Some(runtime) = self.runtime.take() {
+            runtime.shutdown_background();
+        }
     }
 }
 
