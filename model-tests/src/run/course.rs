@@ -87,11 +87,11 @@ impl<S: System> World<S> {
         let now = self.fabric.now();
         for fault in self.plan.strike(now) {
             let strikes = match fault {
-                Strike::Restart { node, lasts, kind } => match self.crash(node, lasts, kind)? {
-                    Ok(strikes) => strikes,
-                    Err(later) => {
+                Strike::Restart { node, lasts, kind } => match self.in_step_until(node) {
+                    None => self.crash(node, lasts, kind)?,
+                    Some(later) => {
                         self.plan.strikes_at(later, fault);
-                        continue;
+                        false
                     }
                 },
                 Strike::Fault(fault) => {

@@ -29,24 +29,23 @@ impl Down {
 }
 
 impl<S: System> World<S> {
-    /// A node crashes; it is there again after `lasts`, or when the faults stop. One that is down already stays so.
-    ///
-    /// A step of a node takes time, and is made at once: what it has done in that time it has done, and told others that stand outside the
-    /// fabric. So it cannot be struck before the end of its step. Where it is in one, it is said when it can.
+    /// Until when a node is in a step, if it is. A step takes time, and is made at once: what the node has done in that time it has done, and
+    /// told others that stand outside the fabric. So it cannot be struck before the end of its step.
+    pub(super) fn in_step_until(&self, node: NodeId) -> Option<Nanos> {
+        Some(self.machines[node.index()].place.rt.now()).filter(|its_own| *its_own > self.fabric.now())
+    }
+
+    /// A node that is in no step crashes; it is there again after `lasts`, or when the faults stop. One that is down already stays so.
     pub(super) fn crash(
         &mut self,
         node: NodeId,
         lasts: Option<Nanos>,
         kind: FaultKind,
-    ) -> Result<Result<bool, Nanos>, RunError> {
+    ) -> Result<bool, RunError> {
         if self.down.is_down(node) {
-            return Ok(Ok(false));
+            return Ok(false);
         }
         let now = self.fabric.now();
-        let its_own = self.machines[node.index()].place.rt.now();
-        if its_own > now {
-            return Ok(Err(its_own));
-        }
         self.fabric.plan(now, Fault::Crash { node }).map_err(refused)?;
         self.fabric.run_until(now);
         self.crashes.push(kind);
@@ -54,7 +53,7 @@ impl<S: System> World<S> {
         // Its clients are gone with it.
         self.clients.retain(|(on, _)| *on != node.0);
         self.down.0.push((lasts.map_or(Nanos::MAX, |lasts| now + lasts), node));
-        Ok(Ok(true))
+        Ok(true)
     }
 
     /// The nodes that come back by `now` start anew.
@@ -85,7 +84,9 @@ impl<S: System> World<S> {
         let out: Vec<NodeId> = out.map(|(node, _)| NodeId(node)).collect();
         for node in out {
             // One that is in a step is so a little later.
-            let _ = self.crash(node, Some(Nanos::ZERO), FaultKind::Restart)?;
+            if self.in_step_until(node).is_none() {
+                self.crash(node, Some(Nanos::ZERO), FaultKind::Restart)?;
+            }
         }
         self.bring_back(self.fabric.now())
     }

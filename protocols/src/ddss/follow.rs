@@ -251,8 +251,8 @@ impl<V: Verbs> Ddss<V> {
     }
 
     /// Keeps what a node says until the view has it. That it has no part any more counts at once, and so does what it has said before, but for
-    /// its calls, which it does not wait for. This node, once it hears of no view, goes on as a home for whoever asks. (Where its view is lost another one comes, and says which
-    /// incarnations have died.)
+    /// its calls, which it does not wait for. This node, once it hears of no view, goes on as a home for whoever asks. (Where its view is lost
+    /// another one comes, and says which incarnations have died.)
     pub(super) fn keeps(&self, from: Rank, said: Message) -> bool {
         let Some(following) = &self.0.following else { return false };
         if matches!(said, Message::Parted { .. }) {

@@ -82,7 +82,7 @@ impl<V: Verbs> Sdp<V> {
                 let heard = mesh.heard(peer);
                 sdp.shared.rt.sleep(every).await;
                 if mesh.is_gone(peer) {
-                    sdp.expelled(peer);
+                    sdp.is_no_more(peer);
                 } else if mesh.heard(peer) == heard && wants() {
                     // What waits for its acknowledgement asks already.
                     if mesh.oldest_unacknowledged(peer).is_none() {

@@ -74,7 +74,7 @@ impl<V: Verbs> Sdp<V> {
                 self.flush(&socket);
                 socket.writable.notify();
             }),
-            Err(SendError::PeerGone(peer)) => self.expelled(peer),
+            Err(SendError::PeerGone(peer)) => self.is_no_more(peer),
             Err(_) => blocked.iter().for_each(|socket| self.closed(socket)),
         }
     }
@@ -100,7 +100,7 @@ impl<V: Verbs> Sdp<V> {
         while self.has_open(peer) && !mesh.is_closed() {
             rt.sleep(Nanos((give_up.0 / LOOKS).max(1))).await;
             if mesh.is_gone(peer) {
-                self.expelled(peer);
+                self.is_no_more(peer);
                 break;
             }
             let before = (oldest, heard);

@@ -201,8 +201,7 @@ impl<V: Verbs> Sdp<V> {
                     let known = lives.entry(peer).or_default();
                     *known = (*known + 1).min(most);
                     drop(lives);
-                    self.each_of(peer, |end| end.fail(Failure::Reset, false));
-                    self.go_on(peer);
+                    self.is_no_more(peer);
                 }
             }
         }
@@ -462,7 +461,7 @@ impl<V: Verbs> Sdp<V> {
         drop(head);
         match sent {
             Ok(()) => self.watch(socket.peer),
-            Err(SendError::PeerGone(peer)) => self.expelled(peer),
+            Err(SendError::PeerGone(peer)) => self.is_no_more(peer),
             Err(SendError::Memory(_)) => self.lacks_memory(socket),
             Err(_) => self.closed(socket),
         }
@@ -507,8 +506,8 @@ impl<V: Verbs> Sdp<V> {
         self.go_on(peer);
     }
 
-    /// A peer was expelled, or has expelled this node: its queue pair is fenced, and nothing is said to it.
-    pub(super) fn expelled(&self, peer: Rank) {
+    /// A peer has begun anew, was expelled, or has expelled this node: what it knew is fenced, and nothing is said to it.
+    pub(super) fn is_no_more(&self, peer: Rank) {
         self.each_of(peer, |end| end.fail(Failure::Reset, false));
         self.go_on(peer);
     }

@@ -178,18 +178,14 @@ impl Link {
                 self.ask_over(id, actions);
             }
             Event::Request(id, hello) => self.requested(id, hello, actions),
-            Event::Accepted(id, hello) if self.state == State::Asking(id) => match self.bar(hello.session) {
-                Some(_) => self.broken(true, actions),
-                None => self.stands(Some(id), true, hello, actions),
-            },
+            Event::Accepted(id, hello) if self.state == State::Asking(id) => {
+                self.confirmed(id, true, hello, actions);
+            }
             Event::Established(id) => {
                 if let State::Accepting(own, hello) = self.state
                     && own == id
                 {
-                    match self.bar(hello.session) {
-                        Some(_) => self.broken(true, actions),
-                        None => self.stands(Some(id), false, hello, actions),
-                    }
+                    self.confirmed(id, false, hello, actions);
                 }
             }
             Event::Adopted(hello) if self.takes_adoption() => {
@@ -340,6 +336,14 @@ impl Link {
         // that has restarted since, and then nobody answers.
         self.state = State::Accepting(id, hello);
         actions.push(Action::Accept(id, hello));
+    }
+
+    /// Both ends know that the connection stands. Nothing comes of it if the peer was expelled meanwhile.
+    fn confirmed(&mut self, id: ConnId, asked: bool, hello: Hello, actions: &mut Vec<Action>) {
+        match self.bar(hello.session) {
+            Some(_) => self.broken(true, actions),
+            None => self.stands(Some(id), asked, hello, actions),
+        }
     }
 
     /// Both ends know that the connection stands, and which of them asked for it. (Of one that was adopted, the lower rank did.)

@@ -55,6 +55,7 @@ pub(super) struct Shared<V: Verbs> {
     pub(super) config: MeshConfig,
     /// Inline bytes of the device that has the fewest.
     max_inline: u32,
+    /// Bytes of an operation, of the device that carries the fewest.
     longest_operation: u32,
     /// This incarnation of the node, by which peers tell it from earlier ones.
     pub(super) session: u64,

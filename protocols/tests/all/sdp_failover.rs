@@ -32,6 +32,18 @@ struct Reads {
 }
 
 impl Got {
+    /// What one who comes to these sockets writes, which is read from a moment on.
+    fn from((rt, sdp): (Rt<Sim>, Sdp<Sim>), at: Nanos) -> Got {
+        let got = Got::default();
+        let reads = got.clone();
+        drop(rt.clone().spawn(async move {
+            let stream = sdp.bind(PORT).expect("free").accept().await.expect("one comes");
+            rt.sleep_until(at).await;
+            reads.read(rt, stream).await;
+        }));
+        got
+    }
+
     async fn read(self, rt: Rt<Sim>, stream: SdpStream<Sim>) {
         let (mut part, mut last) = ([0; 4_096], rt.now());
         loop {
@@ -324,14 +336,8 @@ fn what_was_advertised_before_a_failover_arrives_before_the_end_whenever_the_str
     let breaks = ms(5);
     for after in (0..400).step_by(2).map(us) {
         let cluster = Cluster::railed(2, 2, 4, Wait::Poll);
-        let [(near_rt, near), (far_rt, far)] = [0, 1].map(|node| sockets(&cluster.members[node], OPTIONS()));
-        let got = Got::default();
-        let reads = got.clone();
-        drop(far_rt.clone().spawn(async move {
-            let stream = far.bind(PORT).expect("free").accept().await.expect("one comes");
-            far_rt.sleep_until(breaks + ms(3)).await;
-            reads.read(far_rt, stream).await;
-        }));
+        let [(near_rt, near), far] = [0, 1].map(|node| sockets(&cluster.members[node], OPTIONS()));
+        let got = Got::from(far, breaks + ms(3));
         let closed = Rc::new(Cell::new(false));
         let close = Rc::clone(&closed);
         drop(near_rt.clone().spawn(async move {
@@ -381,14 +387,8 @@ fn a_move_that_was_given_up_does_not_happen_later() {
 #[test]
 fn a_send_whose_buffer_is_wanted_back_behind_the_end_of_the_stream_is_carried_out() {
     let cluster = Cluster::new(2, 4, Wait::Poll);
-    let [(near_rt, near), (far_rt, far)] = [0, 1].map(|node| sockets(&cluster.members[node], OPTIONS()));
-    let got = Got::default();
-    let reads = got.clone();
-    drop(far_rt.clone().spawn(async move {
-        let stream = far.bind(PORT).expect("free").accept().await.expect("one comes");
-        far_rt.sleep_until(ms(10)).await;
-        reads.read(far_rt, stream).await;
-    }));
+    let [(near_rt, near), far] = [0, 1].map(|node| sockets(&cluster.members[node], OPTIONS()));
+    let got = Got::from(far, ms(10));
     let sent = Rc::new(Cell::new(None));
     let keep = Rc::clone(&sent);
     drop(near_rt.clone().spawn(async move {

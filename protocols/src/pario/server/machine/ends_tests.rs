@@ -238,14 +238,19 @@ fn logged(names: Names, newest: Option<u64>) -> Bench {
     Bench { machine, actions: Vec::new() }
 }
 
-/// Ends the commit that is under way: its bytes, and what is answered then.
-fn committed(bench: &mut Bench) -> (Vec<u8>, Vec<(u64, Answer)>) {
+/// The commit that is under way: its number, and its bytes.
+fn under_way(bench: &Bench) -> (u64, Vec<u8>) {
     let commit = bench.actions.iter().find_map(|action| match action {
-        Action::Commit { op, commit } => Some((*op, commit.clone())),
+        Action::Commit { op, commit } => Some((*op, commit.bytes.clone())),
         _ => None,
     });
-    let (op, commit) = commit.expect("a commit");
-    (commit.bytes, answers(bench.on(Event::Committed { op, end: Ok(()) })))
+    commit.expect("a commit")
+}
+
+/// It ends: its bytes, and what is answered then.
+fn committed(bench: &mut Bench) -> (Vec<u8>, Vec<(u64, Answer)>) {
+    let (op, bytes) = under_way(bench);
+    (bytes, answers(bench.on(Event::Committed { op, end: Ok(()) })))
 }
 
 #[test]
@@ -288,13 +293,10 @@ fn an_answer_that_found_no_room_is_not_kept() {
     assert!(matches!(told[..], [(2, Answer::Opened { .. })]), "{told:?}");
 }
 
-/// Ends the commit that is under way for want of room: what is answered then.
+/// It ends for want of room: what is answered then.
 fn refused(bench: &mut Bench) -> Vec<(u64, Answer)> {
-    let op = bench.actions.iter().find_map(|action| match action {
-        Action::Commit { op, .. } => Some(*op),
-        _ => None,
-    });
-    answers(bench.on(Event::Committed { op: op.expect("a commit"), end: Err(Refusal::Full) }))
+    let (op, _) = under_way(bench);
+    answers(bench.on(Event::Committed { op, end: Err(Refusal::Full) }))
 }
 
 /// A home with a log, and a file on it alone.
