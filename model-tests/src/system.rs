@@ -123,6 +123,8 @@ pub trait System: 'static {
     const COMES_BACK: bool = true;
     /// Whether nodes use their machine's disk: then disks may be full and fail.
     const DISKS: bool = false;
+    /// Whether users may drop calls before they end: then random scenarios have some do so, and a scenario may say `[quits]`.
+    const QUITS: bool = false;
     /// Whether nodes use remote atomics: then adapters may have none.
     const ATOMICS: bool = false;
 
@@ -166,7 +168,7 @@ pub trait System: 'static {
     /// What one client will ask for: a stream of requests that is drawn from the run's seed alone.
     type Plan: 'static;
     /// One request.
-    type Request: 'static;
+    type Request: Clone + 'static;
 
     /// Checks what the types of the workload's fields cannot express, on so many nodes.
     ///
@@ -255,6 +257,24 @@ pub trait System: 'static {
         request: Self::Request,
         record: &R,
     ) -> impl Future<Output = ()>;
+
+    /// Whether a client may drop a request like this one before it ends; see [`System::dropped`].
+    fn may_drop<V: Verbs>(client: &Self::Client<V>, request: &Self::Request) -> bool {
+        let _ = (client, request);
+        false
+    }
+
+    /// A client has dropped a request before it ended: what it sees of that. Called at once afterwards, and only of requests that
+    /// [may be](System::may_drop) dropped.
+    fn dropped<V: Verbs>(
+        client: &mut Self::Client<V>,
+        id: RequestId,
+        request: &Self::Request,
+        at: Nanos,
+    ) -> Option<Self::Event> {
+        let _ = (client, id, request, at);
+        None
+    }
 
     /// What a service has counted so far; nothing, unless the system says so.
     fn counts<V: Verbs>(service: &Self::Service<V>) -> Self::Counts {

@@ -109,6 +109,7 @@ impl SystemBench {
             cluster,
             transport: Transport::default(),
             workload: Workload::of::<S>(S::bench(nodes, each, variant)),
+            quits: None,
             run: Run { limit: Span(Nanos::from_secs(3_600)), ..Run::default() },
             faults: Vec::new(),
         }

@@ -2,6 +2,7 @@
 
 use crate::history::{ClientId, RequestId};
 use crate::record::Record;
+use crate::scenario::Quitter;
 use crate::system::{System, Until};
 use weft_protocols::rt::Rt;
 use weft_verbs::{Nanos, Verbs};
@@ -12,7 +13,7 @@ pub async fn client<S: System, V: Verbs>(
     mut calls: S::Client<V>,
     id: ClientId,
     mut plan: S::Plan,
-    until: Until,
+    (until, mut quits): (Until, Option<Quitter>),
     record: impl Record<S::Event>,
 ) {
     let goes_on = |number| match until {
@@ -23,8 +24,30 @@ pub async fn client<S: System, V: Verbs>(
     while goes_on(number) {
         let (think, request) = S::next(&mut plan);
         rest(&rt, think).await;
-        S::perform(&rt, &mut calls, RequestId { client: id, number }, request, &record).await;
+        let id = RequestId { client: id, number };
+        let leaves = quits.as_mut().and_then(Quitter::next).filter(|_| S::may_drop(&calls, &request));
+        match leaves {
+            None => S::perform(&rt, &mut calls, id, request, &record).await,
+            Some(after) => perform_or_drop::<S, V>(&rt, &mut calls, (id, request), after, &record).await,
+        }
         number += 1;
+    }
+}
+
+/// Makes a request, and drops it if it has not ended after so long.
+async fn perform_or_drop<S: System, V: Verbs>(
+    rt: &Rt<V>,
+    calls: &mut S::Client<V>,
+    (id, request): (RequestId, S::Request),
+    after: Nanos,
+    record: &impl Record<S::Event>,
+) {
+    let until = rt.now() + after;
+    let ended = rt.deadline(until, S::perform(rt, calls, id, request.clone(), record)).await;
+    if ended.is_err()
+        && let Some(event) = S::dropped(calls, id, &request, rt.now())
+    {
+        record.record(event);
     }
 }
 

@@ -124,6 +124,7 @@ impl Source {
             FaultKind::SlowNode => Fault::SlowNode { node, percent: spec.percent.unwrap_or(100), lasts },
             FaultKind::DiskFull => Fault::DiskFull { node, lasts },
             FaultKind::DiskError => Fault::DiskError { node, lasts },
+            FaultKind::NoMemory => Fault::NoMemory { node, lasts },
             FaultKind::Drop | FaultKind::RequesterGaveUp => {
                 unreachable!("the scenario was checked")
             }

@@ -161,7 +161,15 @@ impl<S: System> World<S> {
         let start = |index| {
             let id = ClientId { node: place.node, index };
             let (calls, plan) = (S::client(service, id), S::plan(&self.plans, id));
-            client::client::<S, Sim>(place.rt.clone(), calls, id, plan, until, self.recorder.clone())
+            let quits = self.scenario.quits.map(|quits| quits.by(self.seed, id));
+            client::client::<S, Sim>(
+                place.rt.clone(),
+                calls,
+                id,
+                plan,
+                (until, quits),
+                self.recorder.clone(),
+            )
         };
         let clients = (0..clients).map(start);
         self.clients.extend(clients.map(|client| (node as u32, place.rt.spawn(client))));

@@ -21,6 +21,7 @@ pub(super) fn check(scenario: &Scenario) -> Rule {
     cluster(&scenario.cluster)?;
     transport(&scenario.transport)?;
     scenario.workload.check(scenario.cluster.nodes)?;
+    scenario.quits.map_or(Ok(()), |quits| quits.check())?;
     run(&scenario.run)?;
     memory(scenario)?;
     let kind = scenario.workload.kind();
@@ -30,6 +31,10 @@ pub(super) fn check(scenario: &Scenario) -> Rule {
         let problem =
             format!("its machines have no disk, and {} needs one; there are {}", kind.name, quoted(&with));
         return broken(in_section("cluster", "profile"), problem);
+    }
+    if scenario.quits.is_some() && !kind.quits {
+        let problem = format!("the users of {} make no calls that could be dropped: leave [quits] out", kind.name);
+        return broken(in_section("quits", "share"), problem);
     }
     if members && !scenario.workload.survives() {
         let of = scenario.workload.variant().map_or(kind.name.to_owned(), |(_, variant)| variant);
@@ -148,7 +153,7 @@ fn fields_of(kind: FaultKind) -> Option<(&'static [&'static str], &'static [&'st
         FaultKind::Crash => (&[], &["node", "back"]),
         FaultKind::LoseCompletion => (&["lasts"], &["node"]),
         FaultKind::SlowNode => (&["percent"], &["node", "lasts"]),
-        FaultKind::DiskFull | FaultKind::DiskError => (&[], &["node", "lasts"]),
+        FaultKind::DiskFull | FaultKind::DiskError | FaultKind::NoMemory => (&[], &["node", "lasts"]),
         FaultKind::Drop | FaultKind::RequesterGaveUp => return None,
     })
 }

@@ -10,6 +10,7 @@ mod jitter;
 mod locate;
 mod membership;
 mod overrides;
+mod quits;
 mod schema;
 mod swarm;
 mod targets;
@@ -21,6 +22,8 @@ pub use error::{Place, ScenarioError};
 pub use jitter::Jitter;
 pub use membership::Membership;
 pub use overrides::Override;
+pub use quits::Quits;
+pub(crate) use quits::Quitter;
 pub use schema::{
     Cluster, Connect, FAULT_KINDS, FaultSpec, Pair, Pick, Run, Scenario, Topology, Transport, WaitStyle,
     WaySpec,
@@ -83,7 +86,7 @@ impl Scenario {
     ) -> Result<Scenario, ScenarioError> {
         let document = Document::new(file, text, overrides)?;
         let told = |error: toml::de::Error| error::from_toml(&document, &error);
-        let Body { title, mut cluster, transport, _workload: _, run, faults } =
+        let Body { title, mut cluster, transport, _workload: _, quits, run, faults } =
             Body::deserialize(document.deserializer()).map_err(told)?;
         // A file is looked for beside the scenario, and then where the program runs.
         let beside = folder.map(|folder| folder.join(&cluster.profile));
@@ -91,7 +94,7 @@ impl Scenario {
             cluster.profile = beside.display().to_string();
         }
         let workload = workload(&document, kinds)?;
-        let scenario = Scenario { title, cluster, transport, workload, run, faults };
+        let scenario = Scenario { title, cluster, transport, workload, quits, run, faults };
         check::check(&scenario).map_err(|broken| error::from_rule(&document, broken))?;
         Ok(scenario)
     }

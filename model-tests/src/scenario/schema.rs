@@ -2,6 +2,7 @@
 
 use super::jitter::Jitter;
 use super::membership::Membership;
+use super::quits::Quits;
 use super::workload::Workload;
 use crate::fields::{Rate, Share, Span, Spread};
 use serde::de::{Error, IgnoredAny};
@@ -24,6 +25,9 @@ pub struct Scenario {
     pub transport: Transport,
     /// What the applications on those machines do: the system under test, and its own fields.
     pub workload: Workload,
+    /// Users that do not wait for the end of their calls. Default: all of them do.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub quits: Option<Quits>,
     /// How long it may last. Default: see [`Run`].
     pub run: Run,
     /// What goes wrong, and when. Default: nothing.
@@ -42,6 +46,8 @@ pub(super) struct Body {
     pub(super) transport: Transport,
     #[serde(rename = "workload")]
     pub(super) _workload: IgnoredAny,
+    #[serde(default)]
+    pub(super) quits: Option<Quits>,
     #[serde(default)]
     pub(super) run: Run,
     #[serde(default)]
@@ -278,7 +284,7 @@ pub struct FaultSpec {
 }
 
 /// The kinds of faults that a scenario can have. The others are the explorer's, which has faults strike single events.
-pub const FAULT_KINDS: [FaultKind; 13] = [
+pub const FAULT_KINDS: [FaultKind; 14] = [
     FaultKind::Cut,
     FaultKind::Flap,
     FaultKind::Loss,
@@ -292,6 +298,7 @@ pub const FAULT_KINDS: [FaultKind; 13] = [
     FaultKind::Crash,
     FaultKind::DiskFull,
     FaultKind::DiskError,
+    FaultKind::NoMemory,
 ];
 
 /// Reads a kind of [`FAULT_KINDS`] by its name.

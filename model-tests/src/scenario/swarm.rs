@@ -6,6 +6,7 @@
 
 use super::Workload;
 use super::membership::Membership;
+use super::quits::Quits;
 use super::schema::*;
 use crate::fields::{Dice, Rate, Share, Span, Spread};
 use crate::system::System;
@@ -25,6 +26,7 @@ pub fn swarm<S: System>(dice: &mut Dice<'_>, nodes: u32, variant: &str) -> Scena
         cluster: cluster(dice, nodes),
         transport: transport(dice),
         workload: Workload::of::<S>(S::swarm(dice, variant)),
+        quits: None,
         run: Run { limit: Span(Nanos::from_millis(30)), ..Run::default() },
         faults: faults::<S>(dice, nodes),
     }
@@ -43,7 +45,27 @@ pub(crate) fn seeded<S: System>(seed: u64, nodes: Option<u32>, variant: &str) ->
     // By dice of its own, so that everything else of a seed is what it was.
     let mut choice = Seeded::new(seed ^ 0xa703_0000_0000_0000);
     drawn.transport.atomics = (S::ATOMICS && Dice(&mut choice).one_in(6)).then_some(false);
-    Scenario { title, run: Run { seed, ..drawn.run }, ..drawn }
+    drawn.faults.extend(no_memory(seed));
+    Scenario { title, run: Run { seed, ..drawn.run }, quits: quits::<S>(seed), ..drawn }
+}
+
+/// In a quarter of the scenarios machines register no memory for a while, now and then or often: by dice of its own, too.
+fn no_memory(seed: u64) -> Option<FaultSpec> {
+    let mut choice = Seeded::new(seed ^ 0x3e70_0000_0000_0000);
+    let mut dice = Dice(&mut choice);
+    dice.one_in(4).then(|| fault(&mut dice, FaultKind::NoMemory, 1))
+}
+
+/// In a third of the scenarios users drop some of their calls, or most of them: by dice of its own, so that everything else of a seed is what it
+/// was.
+fn quits<S: System>(seed: u64) -> Option<Quits> {
+    let mut choice = Seeded::new(seed ^ 0x9a17_0000_0000_0000);
+    let mut dice = Dice(&mut choice);
+    if !S::QUITS || !dice.one_in(3) {
+        return None;
+    }
+    let share = Share::new(dice.among(&[0.1, 0.5, 0.9]))?;
+    Some(Quits { share, after: dice.pause([5, 50, 1_000]) })
 }
 
 impl Scenario {
@@ -65,6 +87,7 @@ impl Scenario {
                     | FaultKind::Crash
                     | FaultKind::DiskFull
                     | FaultKind::DiskError
+                    | FaultKind::NoMemory
             );
             let rail = dice.below(u64::from(rails)) as u8;
             if at_a_cable && spec.between.is_none() && dice.below(2) == 0 {
@@ -130,6 +153,8 @@ fn faults<S: System>(dice: &mut Dice<'_>, nodes: u32) -> Vec<FaultSpec> {
     let of_disk = |kind: &FaultKind| matches!(kind, FaultKind::DiskFull | FaultKind::DiskError);
     let kinds = FAULT_KINDS.into_iter().filter(|kind| S::RESTARTS || !dies(kind));
     let kinds = kinds.filter(|kind| S::DISKS || !of_disk(kind));
+    // Drawn by dice of its own.
+    let kinds = kinds.filter(|kind| *kind != FaultKind::NoMemory);
     let kinds = kinds.filter(|_| dice.below(2) == 0).collect::<Vec<_>>();
     let mut faults: Vec<FaultSpec> = kinds.into_iter().map(|kind| fault(dice, kind, nodes)).collect();
     for delay in faults.iter_mut().filter(|fault| fault.kind == FaultKind::Delay) {
@@ -182,6 +207,7 @@ fn fault(dice: &mut Dice<'_>, kind: FaultKind, nodes: u32) -> FaultSpec {
             | FaultKind::Crash
             | FaultKind::DiskFull
             | FaultKind::DiskError
+            | FaultKind::NoMemory
     );
     spec.way = has_way.then_some(way);
     let on_a_link = has_way || kind == FaultKind::Flap;

@@ -253,7 +253,7 @@ const MISTAKES: &[(&str, &str, &str)] = &[
         "kind = \"snip\"",
         "s.toml:31: [[faults]] 1 kind = \"snip\": no such choice; there are \
          \"cut\", \"flap\", \"loss\", \"delay\", \"duplicate\", \"corrupt\", \"port-down\", \"lose-completion\", \
-         \"slow-node\", \"restart\", \"crash\", \"disk-full\", \"disk-error\"",
+         \"slow-node\", \"restart\", \"crash\", \"disk-full\", \"disk-error\", \"no-memory\"",
     ),
     (
         "rate = \"200/s\"",

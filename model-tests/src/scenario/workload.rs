@@ -31,6 +31,8 @@ pub struct Kind {
     pub restarts: bool,
     /// Whether nodes use their machine's disk.
     pub disks: bool,
+    /// Whether users may drop their calls.
+    pub quits: bool,
     survives: fn(&dyn Any) -> bool,
     parse: fn(Spanned<DeTable<'_>>) -> Parsed,
     check: fn(&dyn Any, u32) -> Rule,
@@ -65,6 +67,7 @@ impl Kind {
             example: S::EXAMPLE,
             restarts: S::RESTARTS,
             disks: S::DISKS,
+            quits: S::QUITS,
             survives: |fields| fields.downcast_ref::<S::Workload>().is_some_and(S::survives),
             parse: |table| {
                 let fields = S::Workload::deserialize(toml::Deserializer::from(table))?;

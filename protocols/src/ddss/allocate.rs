@@ -46,7 +46,7 @@ impl<V: Verbs> Ddss<V> {
     pub fn attach(&self, key: Key) -> Result<Segment<V>, DdssError> {
         let Key { home, incarnation, spec, at, .. } = key;
         let nodes = self.0.mesh.size();
-        let fits = spec.is_possible(nodes) && spec.footprint(nodes) == u64::from(at.len);
+        let fits = spec.is_possible(nodes) && spec.footprint(nodes) == u64::from(at.memory.len);
         if home.index() >= nodes as usize || !fits {
             return Err(DdssError::Key);
         }

@@ -24,6 +24,7 @@
 
 use super::DdssError;
 use super::Name;
+use super::key::Place;
 use super::line::Turned;
 use super::messages::Message;
 use super::parties::{Parties, Party};
@@ -37,7 +38,7 @@ use std::collections::BTreeMap;
 use std::future::{Future, poll_fn};
 use std::pin::pin;
 use std::task::Poll;
-use weft_verbs::{Nanos, RemoteSlice, Verbs};
+use weft_verbs::{Nanos, Verbs};
 
 /// How long something is waited for before it is asked whether the node lives for which it waits.
 const GRACE: Nanos = Nanos::from_millis(2);
@@ -455,7 +456,7 @@ impl<V: Verbs> Ddss<V> {
     }
 
     /// At the home: a node has neither lock nor turn any more.
-    async fn let_go(&self, node: Rank, name: Name, at: RemoteSlice) {
+    async fn let_go(&self, node: Rank, name: Name, at: Place) {
         let freed = self.turn_header(name, at, None, |header| header.is_held_by(node).then(|| header.free()));
         // One that is being released has no line any more.
         let Ok(Turned { is, .. }) = freed.await else { return };
@@ -466,7 +467,7 @@ impl<V: Verbs> Ddss<V> {
     }
 
     /// At the home: a node that lives has no part in a segment any more. What it had under the lock's lease has ended by its own word.
-    pub(super) fn on_parted(&self, from: Rank, name: Name, at: RemoteSlice) {
+    pub(super) fn on_parted(&self, from: Rank, name: Name, at: Place) {
         if self.0.home.borrow_mut().parts_from(from, name, at) {
             let ddss = self.clone();
             drop(self.0.rt.spawn(async move { ddss.let_go(from, name, at).await }));

@@ -5,22 +5,22 @@
 //! key and not by its name.
 
 use super::Key;
-use super::key::Place;
+use super::key::Id;
 use super::parties::Party;
 use std::collections::BTreeMap;
 
 #[derive(Debug, Default)]
-pub(super) struct Going(BTreeMap<Place, Party>);
+pub(super) struct Going(BTreeMap<Id, Party>);
 
 impl Going {
     /// Its home has asked for it.
     pub fn begins(&mut self, key: Key) {
-        self.0.insert(key.place(), key.party());
+        self.0.insert(key.id(), key.party());
     }
 
     /// Its keys are revoked.
     pub fn ends(&mut self, key: Key) {
-        self.0.remove(&key.place());
+        self.0.remove(&key.id());
     }
 
     /// A home has died, and what it kept with it.
@@ -29,20 +29,22 @@ impl Going {
     }
 
     pub fn contains(&self, key: Key) -> bool {
-        self.0.contains_key(&key.place())
+        self.0.contains_key(&key.id())
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::ddss::key::Place;
     use crate::ddss::{Model, Name, Spec};
     use crate::transport::Rank;
     use weft_verbs::RemoteSlice;
 
-    fn key(rkey: u32, incarnation: u64) -> Key {
+    /// Segments of one name, at one address, and by one key of the adapter's.
+    fn key(number: u64, incarnation: u64) -> Key {
         let spec = Spec { size: 64, model: Model::Write };
-        let at = RemoteSlice { addr: 1 << 40, len: 99, rkey };
+        let at = Place { memory: RemoteSlice { addr: 1 << 40, len: 99, rkey: 7 }, number };
         Key { home: Rank::from_index(1), incarnation, name: Name(4), spec, at }
     }
 

@@ -3,6 +3,7 @@
 use super::messages::Message;
 use super::parties::Party;
 use super::parts::{Part, Waits};
+use super::key::Place;
 use super::{Header, Key, Name, Spec};
 use crate::transport::Rank;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -17,6 +18,8 @@ pub(super) struct Home {
     /// Names that stand for keys of segments, kept here or elsewhere.
     names: BTreeMap<Name, Key>,
     allocated: u64,
+    /// How many segments the node has kept.
+    kept: u64,
     /// How often a node has ended a turn that it did not have.
     out_of_turn: u64,
 }
@@ -24,7 +27,7 @@ pub(super) struct Home {
 #[derive(Debug)]
 struct Kept {
     spec: Spec,
-    at: RemoteSlice,
+    at: Place,
     line: Line,
     leaving: Option<Leaving>,
     /// Where nodes agree on who is alive: what each that has ever had a part in the segment has to do with it.
@@ -130,7 +133,7 @@ enum State {
 impl Home {
     /// A node that keeps nothing.
     pub fn new(me: Party) -> Home {
-        Home { me, segments: BTreeMap::new(), names: BTreeMap::new(), allocated: 0, out_of_turn: 0 }
+        Home { me, segments: BTreeMap::new(), names: BTreeMap::new(), allocated: 0, kept: 0, out_of_turn: 0 }
     }
 
     /// Somebody asks for a segment.
@@ -146,8 +149,10 @@ impl Home {
         }
     }
 
-    /// The segment was made.
-    pub fn made(&mut self, name: Name, spec: Spec, at: RemoteSlice) {
+    /// The segment was made in this memory, all of it.
+    pub fn made(&mut self, name: Name, spec: Spec, memory: RemoteSlice) {
+        self.kept += 1;
+        let at = Place { memory, number: self.kept };
         let (line, parts) = (Line::default(), BTreeMap::new());
         self.segments.insert(name, Kept { spec, at, line, leaving: None, parts });
     }
@@ -211,7 +216,7 @@ impl Home {
 
     /// Nothing of a node's is under way to the segment at a place, which is being released. With the last node it is gone. (A node that no
     /// view had when an earlier segment of that name was released may say so of that one late.)
-    pub fn on_drained(&mut self, name: Name, at: RemoteSlice, from: Rank) -> Option<Left> {
+    pub fn on_drained(&mut self, name: Name, at: Place, from: Rank) -> Option<Left> {
         let kept = self.segments.get_mut(&name).filter(|kept| kept.at == at)?;
         let leaving = kept.leaving.as_mut()?;
         leaving.missing.remove(&from);
@@ -224,7 +229,7 @@ impl Home {
     }
 
     /// Whether the segment at a place is kept here and is not being released. (After its release another one may have its name.)
-    pub fn is_kept(&self, name: Name, at: RemoteSlice) -> bool {
+    pub fn is_kept(&self, name: Name, at: Place) -> bool {
         self.segments.get(&name).is_some_and(|kept| kept.leaving.is_none() && kept.at == at)
     }
 
@@ -234,7 +239,7 @@ impl Home {
     }
 
     /// Where the segment of a name is.
-    pub fn place_of(&self, name: Name) -> Option<RemoteSlice> {
+    pub fn place_of(&self, name: Name) -> Option<Place> {
         self.segments.get(&name).map(|kept| kept.at)
     }
 
@@ -246,7 +251,7 @@ impl Home {
 
     /// A node has no part any more in any segment. The segments in which it had one: what is left of it there is to be taken away, and
     /// then it [has parted](Home::has_parted).
-    pub fn parts_from_all(&mut self, node: Rank) -> Vec<(Name, RemoteSlice)> {
+    pub fn parts_from_all(&mut self, node: Rank) -> Vec<(Name, Place)> {
         let parts = self.segments.iter_mut().filter_map(|(name, kept)| {
             if let Some(leaving) = &mut kept.leaving {
                 leaving.opens.retain(|(from, ..)| *from != node);
@@ -260,13 +265,13 @@ impl Home {
 
     /// The same in the segment at a place. Says whether the node had a part in it. (What it says late of an earlier segment of that name is
     /// not of this one.)
-    pub fn parts_from(&mut self, node: Rank, name: Name, at: RemoteSlice) -> bool {
+    pub fn parts_from(&mut self, node: Rank, name: Name, at: Place) -> bool {
         let kept = self.segments.get_mut(&name).filter(|kept| kept.leaving.is_none() && kept.at == at);
         kept.and_then(|kept| kept.parts.get_mut(&node)).is_some_and(Part::end)
     }
 
     /// Nothing of what a node had is left at a segment. Its next incarnation's requests that waited for that, and what to tell it.
-    pub fn has_parted(&mut self, name: Name, at: RemoteSlice, node: Rank) -> Vec<Message> {
+    pub fn has_parted(&mut self, name: Name, at: Place, node: Rank) -> Vec<Message> {
         let incarnation = self.me.incarnation;
         let Some(kept) = self.segments.get_mut(&name).filter(|kept| kept.at == at) else { return Vec::new() };
         let waiting = kept.parts.get_mut(&node).map(Part::ended).unwrap_or_default();
@@ -278,13 +283,13 @@ impl Home {
     }
 
     /// The line of a segment that is neither released nor being released.
-    fn line(&mut self, name: Name, at: RemoteSlice) -> Option<&mut Line> {
+    fn line(&mut self, name: Name, at: Place) -> Option<&mut Line> {
         let kept = self.segments.get_mut(&name).filter(|kept| kept.leaving.is_none() && kept.at == at);
         kept.map(|kept| &mut kept.line)
     }
 
     /// Somebody wants a turn.
-    pub fn on_enter(&mut self, name: Name, at: RemoteSlice, from: Rank, id: u64) -> Step {
+    pub fn on_enter(&mut self, name: Name, at: Place, from: Rank, id: u64) -> Step {
         let Some(line) = self.line(name, at) else {
             return Step::Late { to: from, id };
         };
@@ -299,7 +304,7 @@ impl Home {
     }
 
     /// The header was marked; it was this. The node that has the lock has the first turn.
-    pub fn closed(&mut self, name: Name, at: RemoteSlice, header: Header) -> Step {
+    pub fn closed(&mut self, name: Name, at: Place, header: Header) -> Step {
         let Some(line) = self.line(name, at) else { return Step::Nothing };
         let State::Closing { left } = &line.state else { return Step::Nothing };
         match header.holder() {
@@ -312,7 +317,7 @@ impl Home {
     }
 
     /// A node says that it has no turn any more, or has given the lock back while the header was marked.
-    pub fn on_leave(&mut self, name: Name, at: RemoteSlice, from: Rank) -> Step {
+    pub fn on_leave(&mut self, name: Name, at: Place, from: Rank) -> Step {
         let step = self.ends_turn(name, at, from);
         self.out_of_turn += u64::from(step.is_none());
         step.unwrap_or(Step::Nothing)
@@ -320,7 +325,7 @@ impl Home {
 
     /// A node has died, and has the lock no more: it has no turn either. The header was seen to be `marked` after that, or not: then
     /// whoever has the lock when it is marked is another one, be it the next incarnation of that node.
-    pub fn on_gone(&mut self, name: Name, at: RemoteSlice, node: Rank, marked: bool) -> Step {
+    pub fn on_gone(&mut self, name: Name, at: Place, node: Rank, marked: bool) -> Step {
         let Some(line) = self.line(name, at) else { return Step::Nothing };
         line.waiting.retain(|(from, _)| *from != node);
         if matches!(line.state, State::Closing { .. }) && !marked {
@@ -330,7 +335,7 @@ impl Home {
     }
 
     /// What comes next, unless it is not that node's turn. While the header is being marked nobody knows yet whose it is.
-    fn ends_turn(&mut self, name: Name, at: RemoteSlice, node: Rank) -> Option<Step> {
+    fn ends_turn(&mut self, name: Name, at: Place, node: Rank) -> Option<Step> {
         let Some(line) = self.line(name, at) else { return Some(Step::Nothing) };
         match &mut line.state {
             State::Closing { left } => left.push(node),
@@ -351,7 +356,7 @@ impl Home {
     }
 
     /// Segments that are being released, for which a node has not drained yet.
-    pub fn drained_by(&self, node: Rank) -> Vec<(Name, RemoteSlice)> {
+    pub fn drained_by(&self, node: Rank) -> Vec<(Name, Place)> {
         let awaits =
             |kept: &Kept| kept.leaving.as_ref().is_some_and(|leaving| leaving.missing.contains(&node));
         self.segments.iter().filter(|(_, kept)| awaits(kept)).map(|(name, kept)| (*name, kept.at)).collect()
@@ -368,7 +373,7 @@ impl Home {
     }
 
     /// The mark is gone.
-    pub fn opened(&mut self, name: Name, at: RemoteSlice) -> Step {
+    pub fn opened(&mut self, name: Name, at: Place) -> Step {
         let Some(line) = self.line(name, at) else { return Step::Nothing };
         line.state = State::Open;
         if line.waiting.is_empty() {

@@ -66,6 +66,11 @@ pub(super) fn word<V: Verbs>(guard: &BufferGuard<V>) -> Result<Header, DdssError
 }
 
 impl<V: Verbs> Ddss<V> {
+    /// Somebody waits for what this node has no memory for: it is tried again.
+    pub(super) async fn until_there_may_be_memory(&self) {
+        self.0.rt.sleep(BEFORE_MEMORY_IS_ASKED_FOR).await;
+    }
+
     /// A block for a word.
     pub(super) fn word_block(&self) -> Result<BufferGuard<V>, DdssError> {
         let block = self.0.words.alloc().map_err(DdssError::Verbs)?;
@@ -252,6 +257,14 @@ fn is_refusal(error: &OpError) -> bool {
 /// A swap of the header.
 pub(super) fn swap<V: Verbs>(at: RemoteSlice, from: Header, to: Header) -> SendOp<'static, V> {
     SendOp::CompareSwap { at, compare: from.word(), swap: to.word() }
+}
+
+/// How long a node waits that has no memory for what it must do, before it asks for it again.
+const BEFORE_MEMORY_IS_ASKED_FOR: Nanos = Nanos::from_millis(1);
+
+/// Whether a call failed for want of memory, which may be there later: what nobody but this node can do is tried again.
+pub(super) fn lacks_memory(error: &DdssError) -> bool {
+    matches!(error, DdssError::Verbs(_) | DdssError::NotExecuted(NotExecuted::Refused(_)))
 }
 
 /// What was not executed because a connection broke is tried again, on the next one.

@@ -13,11 +13,19 @@ pub struct Key {
     pub(super) incarnation: u64,
     pub(super) name: Name,
     pub(super) spec: Spec,
-    pub(super) at: RemoteSlice,
+    pub(super) at: Place,
 }
 
-/// What tells a segment from all others that a node may know: its name, its home's incarnation, its address and its remote key.
-pub(super) type Place = (Name, u64, u64, u32);
+/// Where its home keeps a segment. Memory is used again, and some adapters give a key out again as soon as it is revoked: the number tells
+/// the segment from all others that this incarnation of the home has kept.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) struct Place {
+    pub memory: RemoteSlice,
+    pub number: u64,
+}
+
+/// What tells a segment from all others that a node may know: its name, its home's incarnation, and its number there.
+pub(super) type Id = (Name, u64, u64);
 
 /// Where a segment is to be kept (5.5, 5.7).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -33,7 +41,7 @@ pub enum Placement {
 
 impl Key {
     /// The length of its bytes.
-    pub const BYTES: usize = 4 + 8 + 9 + 8 + 16;
+    pub const BYTES: usize = 4 + 8 + 9 + 8 + Place::BYTES;
 
     /// The incarnation of the node that keeps the segment.
     pub(super) fn party(&self) -> Party {
@@ -51,8 +59,8 @@ impl Key {
     }
 
     /// What tells its segment from all others, also from those that have had its name.
-    pub(super) fn place(&self) -> Place {
-        (self.name, self.incarnation, self.at.addr, self.at.rkey)
+    pub(super) fn id(&self) -> Id {
+        (self.name, self.incarnation, self.at.number)
     }
 
     /// Its bytes, to be passed on: little-endian.
@@ -80,8 +88,28 @@ impl Key {
             incarnation: long(21),
             name: Name(long(4)),
             spec: Spec { size: word(12), model },
-            at: RemoteSlice::from_bytes(bytes[29..].try_into().ok()?),
+            at: Place::from_bytes(bytes[29..].try_into().ok()?),
         })
+    }
+}
+
+impl Place {
+    pub const BYTES: usize = 16 + 8;
+
+    /// Its bytes, little-endian.
+    pub fn to_bytes(self) -> [u8; Place::BYTES] {
+        let mut bytes = [0; Place::BYTES];
+        bytes[..16].copy_from_slice(&self.memory.to_bytes());
+        bytes[16..].copy_from_slice(&self.number.to_le_bytes());
+        bytes
+    }
+
+    pub fn from_bytes(bytes: [u8; Place::BYTES]) -> Place {
+        let [low, high, number] = [0, 8, 16].map(|at| u64::from_le_bytes(std::array::from_fn(|n| bytes[at + n])));
+        let mut memory = [0; 16];
+        memory[..8].copy_from_slice(&low.to_le_bytes());
+        memory[8..].copy_from_slice(&high.to_le_bytes());
+        Place { memory: RemoteSlice::from_bytes(memory), number }
     }
 }
 
@@ -96,7 +124,7 @@ mod tests {
             incarnation: 1 << 50 | 5,
             name: Name(1 << 63 | 77),
             spec: Spec { size: 64, model: Model::Delta(4) },
-            at: RemoteSlice { addr: 1 << 40, len: 99, rkey: 7 },
+            at: Place { memory: RemoteSlice { addr: 1 << 40, len: 99, rkey: 7 }, number: 1 << 33 | 2 },
         };
         let bytes = key.to_bytes();
         assert_eq!(Key::from_bytes(&bytes), Some(key));

@@ -6,6 +6,7 @@
 //! it alone. When nobody waits any more, the home takes the mark away.
 
 use super::home::Step;
+use super::key::Place;
 use super::messages::Message;
 use super::segment::Open;
 use super::service::{Asked, Ddss};
@@ -55,7 +56,7 @@ impl<V: Verbs> Ddss<V> {
     }
 
     /// At the home: does what the line of the segment at a place asks for.
-    pub(super) fn step(&self, name: Name, at: RemoteSlice, step: Step, header: u64) {
+    pub(super) fn step(&self, name: Name, at: Place, step: Step, header: u64) {
         match step {
             Step::Nothing => {}
             Step::Grant { to, id } => self.send_later(to, Message::Granted { id, name, at, header }),
@@ -81,7 +82,7 @@ impl<V: Verbs> Ddss<V> {
     }
 
     /// At the home: marks the header, or takes the mark away.
-    async fn mark(&self, name: Name, at: RemoteSlice, marked: bool) -> Result<Turned, DdssError> {
+    async fn mark(&self, name: Name, at: Place, marked: bool) -> Result<Turned, DdssError> {
         let guess = Header::default().marked(!marked);
         // Nobody else marks headers.
         let mark = |header: Header| (header.is_marked() != marked).then(|| header.marked(marked));
@@ -93,12 +94,12 @@ impl<V: Verbs> Ddss<V> {
     pub(super) async fn turn_header(
         &self,
         name: Name,
-        at: RemoteSlice,
+        at: Place,
         guess: Option<Header>,
         turn: impl Fn(Header) -> Option<Header>,
     ) -> Result<Turned, DdssError> {
         let (mesh, home) = (&self.0.mesh, self.0.mesh.me());
-        let word = at.word(0).ok_or(DdssError::Closed)?;
+        let word = at.memory.word(0).ok_or(DdssError::Closed)?;
         let mut guess = match guess {
             Some(guess) => guess,
             None => self.own_header(name, at, word).await?,
@@ -113,6 +114,7 @@ impl<V: Verbs> Ddss<V> {
                 Ok(found) if found == guess.word() => return Ok(Turned { was: guess, is: next }),
                 Ok(found) => guess = Header::from_word(found),
                 Err(OpError::NotExecuted(NotExecuted::Failed(_))) => {}
+                Err(OpError::NotExecuted(NotExecuted::Refused(_))) => self.until_there_may_be_memory().await,
                 Err(OpError::NotExecuted(why)) => return Err(DdssError::NotExecuted(why)),
                 Err(OpError::Unknown(_)) => {
                     while let Err(why) = mesh.resolve_outcomes(home).await {
@@ -130,7 +132,7 @@ impl<V: Verbs> Ddss<V> {
     }
 
     /// At the home: reads a header.
-    async fn own_header(&self, name: Name, at: RemoteSlice, word: RemoteSlice) -> Result<Header, DdssError> {
+    async fn own_header(&self, name: Name, at: Place, word: RemoteSlice) -> Result<Header, DdssError> {
         let mut bytes = [0; 8];
         loop {
             // As for a swap: nothing is posted any more once the segment begins to go.
@@ -139,6 +141,7 @@ impl<V: Verbs> Ddss<V> {
             }
             match self.0.mesh.read(self.0.mesh.me(), word, &mut bytes).await {
                 Ok(()) => break,
+                Err(OpError::NotExecuted(NotExecuted::Refused(_))) => self.until_there_may_be_memory().await,
                 Err(OpError::NotExecuted(why)) => super::io::again(why)?,
                 Err(OpError::Unknown(_)) => {}
             }

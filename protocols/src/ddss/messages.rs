@@ -1,7 +1,7 @@
 //! The messages between those who open segments and their homes, and their bytes.
 
+use super::key::Place;
 use super::{Holdings, Key, Model, Name, Spec};
-use weft_verbs::RemoteSlice;
 
 /// To a segment's home, and back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -9,17 +9,17 @@ pub(super) enum Message {
     /// Where is this segment? It is made if it is not there.
     Open { id: u64, name: Name, spec: Spec },
     /// Here, kept by this incarnation of the sender. `again`: an earlier incarnation of the asker had a part in it.
-    Here { id: u64, at: RemoteSlice, incarnation: u64, again: bool },
+    Here { id: u64, at: Place, incarnation: u64, again: bool },
     /// It is there, and is otherwise.
     Otherwise { id: u64, spec: Spec },
     /// There is no memory for it.
     NoMemory { id: u64 },
     /// A turn at the segment of this name at this place is wanted: another one may have the name by now.
-    Enter { id: u64, name: Name, at: RemoteSlice },
+    Enter { id: u64, name: Name, at: Place },
     /// It is the asker's turn there. The header is probably this word.
-    Granted { id: u64, name: Name, at: RemoteSlice, header: u64 },
+    Granted { id: u64, name: Name, at: Place, header: u64 },
     /// The sender's turn there has ended, with this header.
-    Leave { name: Name, at: RemoteSlice, header: u64 },
+    Leave { name: Name, at: Place, header: u64 },
     /// A segment is wanted.
     Allocate { id: u64, spec: Spec },
     /// It was made, or there is no memory for it.
@@ -35,7 +35,7 @@ pub(super) enum Message {
     /// Nothing is to be posted to this segment any more, nor is it a name's.
     Drain { key: Key },
     /// Nothing of the sender's is under way to this segment, nor will be.
-    Drained { name: Name, at: RemoteSlice },
+    Drained { name: Name, at: Place },
     /// The segment's keys are revoked.
     Revoked { key: Key },
     /// The segment was released by this request.
@@ -53,7 +53,7 @@ pub(super) enum Message {
     /// What was asked for was kept by another incarnation of the sender.
     Gone { id: u64 },
     /// The sender has no part in this segment any more, and nothing of its own is under way to it.
-    Parted { name: Name, at: RemoteSlice },
+    Parted { name: Name, at: Place },
 }
 
 const OPEN: u8 = 1;
@@ -292,14 +292,14 @@ fn take_spec(bytes: &[u8]) -> Option<Spec> {
     Some(Spec { size: u32::from_le_bytes(*size), model: Model::from_code(code, parameter)? })
 }
 
-fn whole_place(bytes: &[u8]) -> Option<RemoteSlice> {
+fn whole_place(bytes: &[u8]) -> Option<Place> {
     let (at, []) = take_place(bytes)? else { return None };
     Some(at)
 }
 
-fn take_place(bytes: &[u8]) -> Option<(RemoteSlice, &[u8])> {
+fn take_place(bytes: &[u8]) -> Option<(Place, &[u8])> {
     let (at, rest) = bytes.split_first_chunk()?;
-    Some((RemoteSlice::from_bytes(*at), rest))
+    Some((Place::from_bytes(*at), rest))
 }
 
 fn whole_bool(bytes: &[u8]) -> Option<bool> {
@@ -324,6 +324,7 @@ mod tests {
     use super::*;
     use crate::transport::Rank;
     use proptest::prelude::*;
+    use weft_verbs::RemoteSlice;
 
     proptest! {
         /// A peer may send anything. What is a message has one form, and whatever is none is refused.
@@ -345,7 +346,7 @@ mod tests {
     #[test]
     fn every_message_survives_its_bytes_and_no_part_of_it_is_one() {
         let spec = Spec { size: 64, model: Model::Delta(3) };
-        let at = RemoteSlice { addr: 1 << 40, len: 99, rkey: 7 };
+        let at = Place { memory: RemoteSlice { addr: 1 << 40, len: 99, rkey: 7 }, number: 3 };
         let key = Key { home: Rank::from_index(1), incarnation: 11, name: Name(4), spec, at };
         for message in [
             Message::Open { id: 3, name: Name(9), spec },

@@ -2,17 +2,18 @@
 //!
 //! Keys travel, so that a home does not know who has one. It asks all nodes to drain the segment: none posts anything to it
 //! any more, and each says so once what it had posted has ended. Then nothing can be under way, the home revokes the keys, and the
-//! memory is free. A key that somebody has all the same opens nothing: the home's adapter refuses it, which breaks the connection, and
-//! the call asks the home whether its segment is gone.
+//! memory is free. A key that somebody has all the same opens nothing: before its first use a node asks the home whether its segment is there.
+//! (The home's adapter may have given the same key out again.)
 
 use super::home::{Left, Release};
 use super::io::again;
+use super::key::Place;
 use super::messages::Message;
 use super::parties::Party;
 use super::segment::Open;
 use super::service::Ddss;
 use super::{DdssError, Key, Name};
-use crate::transport::Rank;
+use crate::transport::{NotExecuted, OpError, Rank};
 use weft_verbs::{RemoteSlice, SendOp, Verbs};
 
 impl<V: Verbs> Ddss<V> {
@@ -37,11 +38,12 @@ impl<V: Verbs> Ddss<V> {
         }
     }
 
-    /// Where nodes agree on who is alive a node has a part in a segment before it posts anything to it: its home knows who has one, and
-    /// whether something is left of the node's earlier incarnation.
+    /// A node has a part in a segment before it posts anything to it. Its home says so, with the answer to who opens a name, and to
+    /// who has been passed a key when that is asked: the segment may be gone, and its memory and its adapter's key another one's. Where
+    /// nodes agree on who is alive the home knows who has one, and whether something is left of the node's earlier incarnation.
     pub(super) async fn take_part(&self, open: &Open<V>) -> Result<(), DdssError> {
         open.is_there()?;
-        if self.asks_first() && !open.has_part() {
+        if !open.has_part() {
             self.join(open).await?;
             open.is_there()?;
         }
@@ -103,15 +105,16 @@ impl<V: Verbs> Ddss<V> {
         let uses = self.close(key) || key.home == self.0.mesh.me();
         let (ddss, home) = (self.clone(), self.party(from));
         drop(self.0.rt.spawn(async move {
-            let Some(header) = key.at.word(0) else { return };
-            if !uses || ddss.all_ended(key.party(), header).await.is_ok() {
-                drop(ddss.say(home, Message::Drained { name: key.name, at: key.at }).await);
+            let Some(header) = key.at.memory.word(0) else { return };
+            if uses && ddss.all_ended(key.party(), header).await.is_err() {
+                return;
             }
+            drop(ddss.say(home, Message::Drained { name: key.name, at: key.at }).await);
         }));
     }
 
     /// At the home: nothing of a node's is under way any more. With the last one the keys are revoked, and the memory is free.
-    pub(super) fn on_drained(&self, from: Rank, name: Name, at: RemoteSlice) {
+    pub(super) fn on_drained(&self, from: Rank, name: Name, at: Place) {
         let left = self.0.home.borrow_mut().on_drained(name, at, from);
         let Some(Left { key, asker: (asker, id), opens }) = left else { return };
         // No request of this node names the memory; what is not revoked is not used again.
@@ -128,7 +131,7 @@ impl<V: Verbs> Ddss<V> {
 
     /// Ends this node's view of a segment. Says whether it had one.
     fn close(&self, key: Key) -> bool {
-        let open = self.0.open.borrow_mut().remove(&key.place());
+        let open = self.0.open.borrow_mut().remove(&key.id());
         self.0.named.borrow_mut().retain(|_, segment| segment.key() != key);
         open.inspect(|segment| segment.0.close()).is_some()
     }
@@ -141,8 +144,16 @@ impl<V: Verbs> Ddss<V> {
         if self.asks_first() && mesh.incarnation_of(home).is_some_and(|met| met != incarnation) {
             return Ok(());
         }
-        let list = [(SendOp::Read { from: header }, self.word_block()?)];
-        drop(mesh.post_list(home, list).await);
+        loop {
+            let Ok(block) = self.word_block() else {
+                self.until_there_may_be_memory().await;
+                continue;
+            };
+            match mesh.post_list(home, [(SendOp::Read { from: header }, block)]).await {
+                Err(OpError::NotExecuted(NotExecuted::Refused(_))) => self.until_there_may_be_memory().await,
+                _ => break,
+            }
+        }
         while let Err(why) = mesh.resolve_outcomes(home).await {
             again(why)?;
         }

@@ -1,5 +1,7 @@
 //! What a node knows of a segment that is open there, and whose turn it is at it.
 
+use super::io::lacks_memory;
+use super::key::Place;
 use super::parties::Party;
 use super::service::Ddss;
 use super::{DdssError, Header, Key, Name, Spec};
@@ -40,7 +42,7 @@ pub(super) struct Open<V: Verbs> {
     pub name: Name,
     pub home: Party,
     pub me: Rank,
-    at: RemoteSlice,
+    at: Place,
     pub spec: Spec,
     /// The header as it was seen last: a guess of what it is.
     pub last: Cell<Header>,
@@ -123,13 +125,13 @@ impl<V: Verbs> Open<V> {
     }
 
     /// Where it is.
-    pub fn place(&self) -> RemoteSlice {
+    pub fn place(&self) -> Place {
         self.at
     }
 
     /// Where the header is.
     pub fn header(&self) -> RemoteSlice {
-        self.at.word(0).unwrap_or(RemoteSlice { len: 0, ..self.at })
+        self.at.memory.word(0).unwrap_or(RemoteSlice { len: 0, ..self.at.memory })
     }
 
     /// Where a slot's content is.
@@ -137,7 +139,7 @@ impl<V: Verbs> Open<V> {
         let at = self.spec.slot_at(slot);
         // A header that names a slot beyond the segment is none that a node has published; the adapter refuses what is left.
         let end = at.saturating_add(self.spec.content());
-        self.at.slice(at..end).unwrap_or(RemoteSlice { len: 0, ..self.at })
+        self.at.memory.slice(at..end).unwrap_or(RemoteSlice { len: 0, ..self.at.memory })
     }
 
     /// The slots that are read together with one of them.
@@ -146,7 +148,7 @@ impl<V: Verbs> Open<V> {
         let stride = self.spec.stride();
         let len = (count - 1) * stride + self.spec.content();
         let at = self.spec.slot_at(first);
-        let from = self.at.slice(at..at.saturating_add(len)).unwrap_or(RemoteSlice { len: 0, ..self.at });
+        let from = self.at.memory.slice(at..at.saturating_add(len)).unwrap_or(RemoteSlice { len: 0, ..self.at.memory });
         Window { first, count, stride, from }
     }
 
@@ -302,7 +304,9 @@ impl<V: Verbs> Drop for Turn<V> {
             drop(ddss.0.rt.clone().spawn(async move {
                 let _turn = Turn::next(&open, None).await;
                 // A node that is shut down owes nothing.
-                drop(ddss.settle(&open).await);
+                while ddss.settle(&open).await.is_err_and(|why| lacks_memory(&why)) {
+                    ddss.until_there_may_be_memory().await;
+                }
             }));
         }
     }

@@ -3,7 +3,7 @@
 use super::follow::Following;
 use super::going::Going;
 use super::home::{Action, Home};
-use super::key::Place;
+use super::key::Id;
 use super::memory::Memory;
 use super::messages::Message;
 use super::parties::Party;
@@ -35,7 +35,7 @@ pub(super) struct Shared<V: Verbs> {
     /// The memory of the segments kept here.
     pub memory: RefCell<Memory<V>>,
     /// The segments that are open here. Those of one name are others, of which all but one have been released.
-    pub open: RefCell<BTreeMap<Place, Segment<V>>>,
+    pub open: RefCell<BTreeMap<Id, Segment<V>>>,
     /// Those of them that were opened by their names.
     pub named: RefCell<BTreeMap<Name, Segment<V>>>,
     /// Segments of which this node knows that they are being released.
@@ -203,7 +203,7 @@ impl<V: Verbs> Ddss<V> {
     /// Another task of the node may have opened it meanwhile: a node has one view of a segment.
     pub(super) fn opened(&self, key: Key) -> Segment<V> {
         let new = || Segment(Rc::new(Open::new(&self.0.mesh, key)));
-        self.0.open.borrow_mut().entry(key.place()).or_insert_with(new).clone()
+        self.0.open.borrow_mut().entry(key.id()).or_insert_with(new).clone()
     }
 
     /// Asks something of a node, which answers by the request's number.
@@ -279,6 +279,7 @@ impl<V: Verbs> Ddss<V> {
             match self.0.mesh.send(to.rank, CHANNEL, &message.encode()) {
                 // Another task took the place.
                 Err(SendError::Full { .. }) => {}
+                Err(SendError::Memory(_)) => self.until_there_may_be_memory().await,
                 done => return Ok(done?),
             }
         }
@@ -353,8 +354,8 @@ impl<V: Verbs> Ddss<V> {
             // Somebody has told this node of what no node may ask for.
             Action::Make if !spec.is_possible(self.0.mesh.size()) => Some(Message::NoMemory { id }),
             Action::Make => match self.make(name, spec) {
-                Some(at) => {
-                    self.0.home.borrow_mut().made(name, spec, at);
+                Some(memory) => {
+                    self.0.home.borrow_mut().made(name, spec, memory);
                     self.here(from, id, name)
                 }
                 None => Some(Message::NoMemory { id }),
@@ -392,13 +393,13 @@ impl<V: Verbs> Ddss<V> {
     /// Makes a segment that has no name of a user's.
     fn allocated(&self, spec: Spec) -> Option<Key> {
         let name = spec.is_possible(self.0.mesh.size()).then(|| self.0.home.borrow_mut().new_name())?;
-        let at = self.make(name, spec)?;
+        let memory = self.make(name, spec)?;
         let mut home = self.0.home.borrow_mut();
-        home.made(name, spec, at);
+        home.made(name, spec, memory);
         home.find(name)
     }
 
-    /// Each segment has a remote key of its own.
+    /// Memory for a segment, with a remote key of its own.
     fn make(&self, name: Name, spec: Spec) -> Option<RemoteSlice> {
         let len = u32::try_from(spec.footprint(self.0.mesh.size())).ok()?;
         let at = self.0.memory.borrow_mut().make(name, len, spec.stride()).ok()?;

@@ -34,6 +34,8 @@ pub enum FaultKind {
     DiskFull,
     /// Every transfer of a machine's disk, and every sync, fails.
     DiskError,
+    /// A machine's operating system registers no more memory.
+    NoMemory,
     /// One packet is lost.
     Drop,
     /// A requester gives up while its request is still under way: it may be executed any time later.
@@ -42,7 +44,7 @@ pub enum FaultKind {
 
 impl FaultKind {
     /// Every kind, in the order in which reports list them.
-    pub const ALL: [FaultKind; 15] = [
+    pub const ALL: [FaultKind; 16] = [
         FaultKind::Cut,
         FaultKind::Flap,
         FaultKind::Loss,
@@ -56,6 +58,7 @@ impl FaultKind {
         FaultKind::Crash,
         FaultKind::DiskFull,
         FaultKind::DiskError,
+        FaultKind::NoMemory,
         FaultKind::Drop,
         FaultKind::RequesterGaveUp,
     ];
@@ -76,6 +79,7 @@ impl FaultKind {
             FaultKind::Crash => "crash",
             FaultKind::DiskFull => "disk-full",
             FaultKind::DiskError => "disk-error",
+            FaultKind::NoMemory => "no-memory",
             FaultKind::Drop => "drop",
             FaultKind::RequesterGaveUp => "requester-gave-up",
         }

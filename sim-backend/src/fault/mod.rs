@@ -17,7 +17,7 @@
 //! - A port that loses its link, which its adapter notices.
 //! - An operation that was executed and whose answer, with all that follows on its way, never arrives.
 //! - A node whose processor is slow, a node that crashes with all its memory, a node that starts again.
-//! - A disk that is full, and one that fails.
+//! - A disk that is full, and one that fails; an operating system that registers no more memory.
 //!
 //! # What is not
 //!
@@ -291,6 +291,13 @@ pub enum Fault {
         /// For how long.
         lasts: Option<Nanos>,
     },
+    /// A node's operating system registers no more memory for what runs on it: it is at its limit of locked memory, say.
+    NoMemory {
+        /// The node.
+        node: NodeId,
+        /// For how long.
+        lasts: Option<Nanos>,
+    },
     /// A node stops dead and loses its memory. No timer ends that; a [`Fault::Restart`] does.
     Crash {
         /// The node.
@@ -404,6 +411,7 @@ impl Fault {
             | Fault::SlowNode { .. }
             | Fault::DiskFull { .. }
             | Fault::DiskError { .. }
+            | Fault::NoMemory { .. }
             | Fault::Crash { .. }
             | Fault::Restart { .. } => false,
         }
@@ -423,6 +431,7 @@ impl Fault {
             | Fault::SlowNode { node, .. }
             | Fault::DiskFull { node, .. }
             | Fault::DiskError { node, .. }
+            | Fault::NoMemory { node, .. }
             | Fault::Crash { node }
             | Fault::Restart { node } => Link::Node(node),
         })
@@ -458,7 +467,8 @@ impl Fault {
             | Fault::LoseCompletion { lasts, .. }
             | Fault::SlowNode { lasts, .. }
             | Fault::DiskFull { lasts, .. }
-            | Fault::DiskError { lasts, .. } => lasts,
+            | Fault::DiskError { lasts, .. }
+            | Fault::NoMemory { lasts, .. } => lasts,
             Fault::Flap { down, up, times, .. } => Some((down + up) * u64::from(times) - up),
             Fault::Crash { .. } | Fault::Restart { .. } => None,
         }
@@ -478,6 +488,7 @@ impl Fault {
             Fault::SlowNode { .. } => FaultKind::SlowNode,
             Fault::DiskFull { .. } => FaultKind::DiskFull,
             Fault::DiskError { .. } => FaultKind::DiskError,
+            Fault::NoMemory { .. } => FaultKind::NoMemory,
             Fault::Crash { .. } => FaultKind::Crash,
             Fault::Restart { .. } => FaultKind::Restart,
         }

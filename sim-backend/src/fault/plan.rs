@@ -74,6 +74,13 @@ pub enum Effect {
         /// Transfers and syncs fail.
         broken: bool,
     },
+    /// Whether a node's operating system refuses to register memory, from now on.
+    Memory {
+        /// The node.
+        node: NodeId,
+        /// It does.
+        refused: bool,
+    },
     /// A node stops dead.
     Crash {
         /// The node.
@@ -260,6 +267,7 @@ impl Faults {
             }
             Fault::SlowNode { node, .. } => effects.push(self.speed_of(node)),
             Fault::DiskFull { node, .. } | Fault::DiskError { node, .. } => effects.push(self.disk_of(node)),
+            Fault::NoMemory { node, .. } => effects.push(self.memory_of(node)),
             Fault::Crash { node } => effects.push(Effect::Crash { node }),
             Fault::Restart { node } => {
                 self.end_crashes(node);
@@ -303,6 +311,7 @@ impl Faults {
             }
             Fault::SlowNode { node, .. } => effects.push(self.speed_of(node)),
             Fault::DiskFull { node, .. } | Fault::DiskError { node, .. } => effects.push(self.disk_of(node)),
+            Fault::NoMemory { node, .. } => effects.push(self.memory_of(node)),
             _ => {}
         }
     }
@@ -335,6 +344,11 @@ impl Faults {
         }
     }
 
+    fn memory_of(&self, node: NodeId) -> Effect {
+        let of = |record: &FaultRecord| matches!(record.fault, Fault::NoMemory { node: n, .. } if n == node);
+        Effect::Memory { node, refused: self.of_state(FaultState::Active).any(of) }
+    }
+
     fn end_crashes(&mut self, node: NodeId) {
         for record in &mut self.records {
             if record.fault == (Fault::Crash { node }) && record.state == FaultState::Active {
@@ -364,9 +378,11 @@ fn harm_of(fault: Fault) -> Option<Harm> {
         Fault::LoseCompletion { node, lasts } => Harm::Await { node, lasts },
         // What a crashed node sent before is still on its way.
         Fault::Crash { node } => Harm::Cut { link: Link::Node(node), way: Way::To },
-        Fault::SlowNode { .. } | Fault::DiskFull { .. } | Fault::DiskError { .. } | Fault::Restart { .. } => {
-            return None;
-        }
+        Fault::SlowNode { .. }
+        | Fault::DiskFull { .. }
+        | Fault::DiskError { .. }
+        | Fault::NoMemory { .. }
+        | Fault::Restart { .. } => return None,
     })
 }
 

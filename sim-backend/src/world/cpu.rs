@@ -44,6 +44,8 @@ pub(crate) struct Machine {
     /// How long the work of its present step takes beside that, in parts of [`EXACT`].
     pub pace: u32,
     pub crashed: bool,
+    /// Whether its operating system registers memory.
+    pub registers: bool,
     /// How long it was busy, by cause.
     pub busy: Busy,
     /// What it has asked of its adapters.
@@ -62,6 +64,7 @@ impl Default for Machine {
             percent: 100,
             pace: EXACT,
             crashed: false,
+            registers: true,
             busy: Busy::default(),
             asked: Asked::default(),
         }

@@ -24,7 +24,7 @@ use crate::polled::polled;
 use crate::record::Record;
 use crate::run::left_out;
 use crate::system::{Amount, Example, Measured, Place, System};
-use history::{Event, Value, What};
+use history::{Event, Value, What, Why};
 use oracles::DdssOracles;
 use rivals::Rival;
 use std::collections::BTreeMap;
@@ -63,16 +63,21 @@ pub struct Client<V: Verbs> {
     first: BTreeMap<Name, Key>,
 }
 
-/// What tells a segment from others that had its name: where it is and its key.
+/// What tells a segment from others that had its name: its home's incarnation, and its number there.
 fn life(key: &Key) -> u64 {
     let bytes = key.to_bytes();
     let word =
         |at: usize| bytes[at..at + 8].iter().rev().fold(0u64, |word, byte| word << 8 | u64::from(*byte));
-    // The home's incarnation; and address, length and key, which are the last 16 bytes.
-    word(Key::BYTES - 24) ^ word(Key::BYTES - 16).rotate_left(32) ^ (word(Key::BYTES - 8) >> 32)
+    // The number is the last word, and the incarnation the one before the memory's address, length and key.
+    word(Key::BYTES - 32) ^ word(Key::BYTES - 8).rotate_left(32)
 }
 
 impl<V: Verbs> Client<V> {
+    /// A request by a number that no other incarnation of the client has: every put puts another value.
+    fn in_life(&self, id: RequestId) -> RequestId {
+        RequestId { number: id.number + self.incarnation * LIFE, ..id }
+    }
+
     async fn open(&mut self, name: Name, call: Call) -> Result<Segment<V>, DdssError> {
         if let (Call::Stale, Some(key)) = (call, self.first.get(&name)) {
             return self.ddss.attach(*key);
@@ -182,6 +187,7 @@ fn model(variant: &str) -> Model {
 
 impl System for Segments {
     const ATOMICS: bool = true;
+    const QUITS: bool = true;
     // A segment that is released is memory that its readers may still ask for.
     const BREAKS_CONNECTIONS: bool = true;
     const KIND: &'static str = "ddss";
@@ -319,8 +325,7 @@ impl System for Segments {
         record: &R,
     ) {
         let Request { segment: name, call } = request;
-        // Each incarnation of a client numbers its requests anew, and every put puts another value.
-        let id = RequestId { number: id.number + client.incarnation * LIFE, ..id };
+        let id = client.in_life(id);
         let happens = |life, what| {
             record.record(Event { at_ns: rt.now().0, request: id, segment: name.0, life, what });
         };
@@ -360,6 +365,21 @@ impl System for Segments {
             },
         );
         record.written().await;
+    }
+
+    fn may_drop<V: Verbs>(client: &Client<V>, _: &Request) -> bool {
+        client.rival.is_none()
+    }
+
+    fn dropped<V: Verbs>(
+        client: &mut Client<V>,
+        id: RequestId,
+        request: &Request,
+        at: Nanos,
+    ) -> Option<Event> {
+        let id = client.in_life(id);
+        let what = What::Failed(Why::NotSaid);
+        Some(Event { at_ns: at.0, request: id, segment: request.segment.0, life: 0, what })
     }
 
     fn counts<V: Verbs>(service: &Service<V>) -> Counts {

@@ -24,6 +24,8 @@ pub struct Client<V: Verbs, R: Reading = Repaired> {
     pub meets: bool,
     /// For compare-and-exchanges: what is likely to be there.
     pub seen: BTreeMap<u32, u64>,
+    /// Whether it accesses a word just now.
+    pub accesses: bool,
 }
 
 impl<V: Verbs, R: Reading> Client<V, R> {
@@ -65,6 +67,7 @@ impl<V: Verbs, R: Reading> Client<V, R> {
         match request {
             Request::Access { word, op, claims } => {
                 happens(What::Accesses { word, op });
+                self.accesses = true;
                 record.written().await;
                 // Nothing comes between the access and its record: the order of recording is that of execution.
                 let done = if claims == 0 {
@@ -72,6 +75,7 @@ impl<V: Verbs, R: Reading> Client<V, R> {
                 } else {
                     self.claim(rt, word, op, claims).await
                 };
+                self.accesses = false;
                 happens(match &done {
                     Ok((found, last)) => {
                         What::Accessed { word, op, found: *found, place: At::from(*last), hops: last.hops }

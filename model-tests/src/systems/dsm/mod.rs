@@ -24,7 +24,7 @@ use crate::paper::Paper;
 use crate::record::Record;
 use crate::system::{Amount, Example, Measured, Place, System};
 use apps::Worker;
-use history::{Event, Spent, What};
+use history::{Event, Spent, What, Why};
 use objects::Objects;
 use oracles::DsmOracles;
 use serde::{Deserialize, Serialize};
@@ -123,6 +123,7 @@ fn tell_of_others<V: Verbs, Y: Reading, R: Record<Event>>(dsm: &Dsm<V, Y>, rt: &
 impl System for SharedMemory {
     /// Its part of the memory is gone: it is started anew with all others.
     const COMES_BACK: bool = false;
+    const QUITS: bool = true;
     const KIND: &'static str = "dsm";
     const ABOUT: &'static str = "distributed shared memory in minipages, sequentially consistent";
     const EXAMPLE: &'static str = "requests = 100";
@@ -244,6 +245,7 @@ impl System for SharedMemory {
             parties: *parties,
             meets: true,
             seen: BTreeMap::new(),
+            accesses: false,
         };
         let worker = Worker {
             thread: dsm.thread(),
@@ -294,6 +296,16 @@ impl System for SharedMemory {
             Err(why) => What::Failed(why.into()),
         });
         record.written().await;
+    }
+
+    // Threads that drop their wait at a barrier have to call again.
+    fn may_drop<V: Verbs>(_: &Member<V>, request: &Request) -> bool {
+        matches!(request, Request::Access { .. })
+    }
+
+    fn dropped<V: Verbs>(member: &mut Member<V>, request: RequestId, _: &Request, at: Nanos) -> Option<Event> {
+        let accessed = std::mem::take(&mut member.client.accesses);
+        accessed.then_some(Event { at_ns: at.0, request, what: What::Failed(Why::Dropped) })
     }
 
     fn counts<V: Verbs>(service: &Service<V>) -> Counts {

@@ -1,23 +1,58 @@
 //! A client of a lock service: it asks for a lock, holds it and gives it back, and records what it sees.
 
-use super::history::{Event, What};
+use super::history::{Event, What, Why};
 use super::workload::{Request, WaitPolicy};
 use crate::history::RequestId;
 use crate::record::Record;
 use crate::run::rest;
+use std::cell::Cell;
 use weft_protocols::locks::{Grant, LockClient, LockError};
 use weft_protocols::rt::Rt;
 use weft_verbs::{Nanos, Verbs};
 
+/// What a client calls, and whether it holds what it has asked for last.
+pub struct Client<V: Verbs> {
+    locks: LockClient<V>,
+    /// What was recorded last of its request.
+    stage: Cell<Stage>,
+}
+
+#[derive(Clone, Copy)]
+enum Stage {
+    Waits,
+    Holds,
+    Over,
+}
+
+impl<V: Verbs> Client<V> {
+    pub(super) fn new(locks: LockClient<V>) -> Client<V> {
+        Client { locks, stage: Cell::new(Stage::Over) }
+    }
+
+    /// What the client has done when it drops its request: it asks no more, or holds no more.
+    pub(super) fn drops(&self) -> Option<What> {
+        match self.stage.replace(Stage::Over) {
+            Stage::Waits => Some(What::Failed(Why::Dropped)),
+            Stage::Holds => Some(What::Released),
+            Stage::Over => None,
+        }
+    }
+}
+
 /// Makes one request, and holds what it is granted for as long as the request says.
 pub(super) async fn perform<V: Verbs>(
     rt: &Rt<V>,
-    locks: &LockClient<V>,
+    Client { locks, stage }: &Client<V>,
     id: RequestId,
     request: Request,
     recorder: &impl Record<Event>,
 ) {
-    let record = |at, what| {
+    let record = |at, what: What| {
+        stage.set(match what {
+            What::Requested { .. } => Stage::Waits,
+            _ if what.ends() => Stage::Over,
+            _ => Stage::Holds,
+        });
         recorder.record(Event { at, request: id, key: request.key, mode: request.mode, what });
     };
     let asked = rt.now();

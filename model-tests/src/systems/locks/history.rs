@@ -82,6 +82,8 @@ pub enum Why {
     LeftOut,
     /// An operation failed, and what is published does not say what to do then. Of readings and planted bugs alone.
     NotSaid,
+    /// Its user dropped it.
+    Dropped,
     /// Something that should not happen.
     Other,
 }
@@ -130,6 +132,7 @@ impl fmt::Display for Timeless<'_> {
             What::TimedOut { early } => format!("gives up {early} before its deadline"),
             What::Refused => "is refused".to_string(),
             What::Failed(Why::LeftOut) => "is told that the others go on without its node".to_string(),
+            What::Failed(Why::Dropped) => "is dropped".to_string(),
             What::Failed(Why::NotSaid | Why::Other) => "fails".to_string(),
             What::Lost => "is lost".to_string(),
             What::Leased { until, .. } => {

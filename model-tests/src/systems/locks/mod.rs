@@ -23,10 +23,11 @@ use crate::paper::Paper;
 use crate::record::{Record, Recorder};
 use crate::run::left_out;
 use crate::system::{Amount, Example, Measured, Place, System};
+use client::Client;
 use history::{Event, What};
 use oracles::{LockOracles, MostBypassed};
 use std::rc::Rc;
-use weft_protocols::locks::{LockClient, LockService, LockStats, Mode, Scheme};
+use weft_protocols::locks::{LockService, LockStats, Mode, Scheme};
 use weft_protocols::rt::Rt;
 use weft_verbs::{Nanos, Verbs};
 use workload::{KeyPicker, Keys, LockWork, Plan, Request};
@@ -46,6 +47,7 @@ pub struct Plans {
 
 impl System for Locks {
     const ATOMICS: bool = true;
+    const QUITS: bool = true;
     const KIND: &'static str = "locks";
     const ABOUT: &'static str = "distributed locks: schemes srsl, dqnl and ncosed";
     const EXAMPLE: &'static str = "scheme = \"ncosed\"";
@@ -81,7 +83,7 @@ impl System for Locks {
     type Meter = LockMeter;
     type Counts = LockCounts;
     type Service<V: Verbs> = LockService<V>;
-    type Client<V: Verbs> = LockClient<V>;
+    type Client<V: Verbs> = Client<V>;
     type Plans = Plans;
     type Plan = Plan;
     type Request = Request;
@@ -156,8 +158,8 @@ impl System for Locks {
         Some(Named::with(format!("lock {:x}'s word", key.0), LockService::<V>::word_in_words))
     }
 
-    fn client<V: Verbs>(service: &LockService<V>, _: ClientId) -> LockClient<V> {
-        service.client()
+    fn client<V: Verbs>(service: &LockService<V>, _: ClientId) -> Client<V> {
+        Client::new(service.client())
     }
 
     fn plans(work: &LockWork, _: u32, seed: u64) -> Plans {
@@ -175,12 +177,21 @@ impl System for Locks {
 
     async fn perform<V: Verbs, R: Record<Event>>(
         rt: &Rt<V>,
-        client: &mut LockClient<V>,
+        client: &mut Client<V>,
         id: RequestId,
         request: Request,
         record: &R,
     ) {
         client::perform(rt, client, id, request, record).await;
+    }
+
+    fn may_drop<V: Verbs>(_: &Client<V>, _: &Request) -> bool {
+        true
+    }
+
+    fn dropped<V: Verbs>(client: &mut Client<V>, id: RequestId, of: &Request, at: Nanos) -> Option<Event> {
+        let what = client.drops()?;
+        Some(Event { at, request: id, key: of.key, mode: of.mode, what })
     }
 
     fn counts<V: Verbs>(service: &LockService<V>) -> LockCounts {

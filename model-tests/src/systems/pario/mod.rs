@@ -82,6 +82,7 @@ impl System for Files {
     const EXAMPLE: &'static str = "access = \"mix\" and requests = 100";
     const RESTARTS: bool = true;
     const DISKS: bool = true;
+    const QUITS: bool = true;
     const LEAST_NODES: u32 = 2;
     const VARIANTS: &'static [&'static str] = &["bulk", "mix", "small", "tiles"];
     const COSTS: &'static [(&'static str, &'static str)] =
@@ -193,6 +194,15 @@ impl System for Files {
         // What became of each call is in the history.
         let id = client.in_life(id);
         drop(Teller { rt, id, record }.perform(client, request).await);
+    }
+
+    // A guest that comes or goes is no call.
+    fn may_drop<V: Verbs>(_: &Client<V>, request: &Request) -> bool {
+        !matches!(request, Request::Leave | Request::Die { .. })
+    }
+
+    fn dropped<V: Verbs>(client: &mut Client<V>, id: RequestId, _: &Request, at: Nanos) -> Option<Event> {
+        Some(Event { at_ns: at.0, request: client.in_life(id), what: What::Failed })
     }
 
     fn counts<V: Verbs>(service: &Service<V>) -> Counts {

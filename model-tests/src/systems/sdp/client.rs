@@ -1,7 +1,7 @@
 //! What a client does: it writes a request on a stream, and reads the answer.
 
 use super::coding::{Coding, Head, Way};
-use super::history::{Event, What};
+use super::history::{Event, What, Why};
 use super::moves::{Mover, Read};
 use super::workload::{Request, SdpWork};
 use super::{PORT, Service};
@@ -12,7 +12,7 @@ use std::rc::Rc;
 use weft_protocols::rt::Rt;
 use weft_protocols::sdp::{Sdp, SdpError, SdpStream};
 use weft_protocols::transport::Rank;
-use weft_verbs::Verbs;
+use weft_verbs::{Nanos, Verbs};
 
 /// What a client calls.
 pub struct Client<V: Verbs> {
@@ -30,6 +30,15 @@ impl<V: Verbs> Client<V> {
         let Service { rt, sdp, node, work, .. } = service;
         let (mover, work) = (Mover::new(rt, sdp, work), Rc::clone(work));
         Client { sdp: sdp.clone(), node: *node, work, rt: rt.clone(), mover, kept: BTreeMap::new() }
+    }
+
+    pub(super) fn wants_first(&self) -> bool {
+        self.work.wants_first
+    }
+
+    /// A request was dropped, and its stream with it.
+    pub(super) fn dropped(&mut self, request: RequestId, at: Nanos) -> Event {
+        Event { at_ns: at.0, node: self.node, request, what: What::Fails(Why::Dropped) }
     }
 
     /// Makes a request.

@@ -36,6 +36,8 @@ pub enum Why {
     AddressChanged,
     /// The stream ended too soon.
     UnexpectedEnd,
+    /// Its user dropped it.
+    Dropped,
     /// Something else.
     Other,
 }

@@ -116,6 +116,7 @@ impl System for Sockets {
     const ABOUT: &'static str = "sockets: byte streams that survive the links that carry them";
     const EXAMPLE: &'static str = "requests = 100";
     const LEAST_NODES: u32 = 2;
+    const QUITS: bool = true;
     const COSTS: &'static [(&'static str, &'static str)] =
         &[("protocol", "data_sent"), ("protocol", "control_sent"), ("protocol", "copies")];
 
@@ -198,6 +199,15 @@ impl System for Sockets {
         record: &R,
     ) {
         client.perform(rt, id, request, record).await;
+    }
+
+    // One whose answer is wanted before it is written has a task that waits for the answer, and keeps the stream.
+    fn may_drop<V: Verbs>(client: &Client<V>, _: &Request) -> bool {
+        !client.wants_first()
+    }
+
+    fn dropped<V: Verbs>(client: &mut Client<V>, id: RequestId, _: &Request, at: Nanos) -> Option<Event> {
+        Some(client.dropped(id, at))
     }
 
     fn counts<V: Verbs>(service: &Service<V>) -> Counts {

@@ -2,7 +2,7 @@
 
 use super::history::{Event, Timeless, What, Why};
 use super::workload::FailoverMode;
-use crate::history::RequestId;
+use crate::history::{ClientId, RequestId};
 use crate::oracle::{Oracle, Oracles, Violation, show};
 use std::collections::{BTreeMap, BTreeSet};
 use std::hash::{Hash, Hasher};
@@ -44,6 +44,8 @@ struct Requests {
     crashed: BTreeSet<u32>,
     /// The requests that went with the nodes of their clients: a server that has them may still take them.
     gone: BTreeMap<RequestId, Open>,
+    /// Clients that have dropped a request, and its stream with it.
+    quitters: BTreeSet<ClientId>,
 }
 
 impl Requests {
@@ -141,6 +143,8 @@ struct Unbroken {
     resets: bool,
     /// It may fail because nothing is heard of its peer.
     times_out: bool,
+    /// Its client may have dropped it.
+    is_dropped: bool,
 }
 
 impl Oracle<Event> for Unbroken {
@@ -157,6 +161,8 @@ impl Oracle<Event> for Unbroken {
             What::Moved { .. } | What::Breaks(Why::AddressChanged) if self.is_told => Ok(()),
             What::Fails(Why::Reset) | What::Breaks(Why::Reset) if self.resets => Ok(()),
             What::Fails(Why::TimedOut) | What::Breaks(Why::TimedOut) if self.times_out => Ok(()),
+            What::Fails(Why::Dropped) => Ok(()),
+            What::Breaks(Why::Reset) if self.is_dropped => Ok(()),
             What::Moved { .. } | What::Fails(_) | What::Breaks(_) => Err(Timeless(event).to_string()),
             _ => Ok(()),
         }
@@ -203,6 +209,10 @@ impl Oracles for SdpOracles {
         }
         self.unbroken.resets = self.requests.may_reset(&event.request);
         self.unbroken.times_out = self.requests.may_time_out(&event.request);
+        if event.what == What::Fails(Why::Dropped) {
+            self.requests.quitters.insert(event.request.client);
+        }
+        self.unbroken.is_dropped = self.requests.quitters.contains(&event.request.client);
         let mut bytes = Bytes(&mut self.requests);
         let oracles: [&mut dyn Oracle<Event>; 2] = [&mut bytes, &mut self.unbroken];
         show(event, oracles, broken);
@@ -240,7 +250,7 @@ impl Oracles for SdpOracles {
                 (request, server, bytes, reply, taken, connections).hash(&mut to);
             }
         }
-        (&self.requests.restarted, &self.requests.crashed).hash(&mut to);
+        (&self.requests.restarted, &self.requests.crashed, &self.requests.quitters).hash(&mut to);
     }
 }
 

@@ -3,13 +3,17 @@
 use super::*;
 use crate::ddss::Model;
 
-const AT: RemoteSlice = RemoteSlice { addr: 0, len: 16, rkey: 1 };
+const MEMORY: RemoteSlice = RemoteSlice { addr: 0, len: 16, rkey: 1 };
+/// The first one that is kept.
+const AT: Place = Place { memory: MEMORY, number: 1 };
+/// One whose memory and key were given out again.
+const EARLIER: Place = Place { memory: MEMORY, number: 0 };
 const NAME: Name = Name(1);
 const ME: Party = Party { rank: Rank::from_index(0), incarnation: 9 };
 
 fn home() -> Home {
     let mut home = Home::new(ME);
-    home.made(NAME, Spec { size: 8, model: Model::Null }, AT);
+    home.made(NAME, Spec { size: 8, model: Model::Null }, MEMORY);
     home
 }
 
@@ -22,7 +26,7 @@ fn a_segment_is_made_once_and_who_says_otherwise_is_told() {
     let (mut home, name, from) = (Home::new(ME), Name(1), rank(1));
     let spec = Spec { size: 8, model: Model::Null };
     assert_eq!(home.on_open(from, 5, name, spec), Action::Make);
-    home.made(name, spec, AT);
+    home.made(name, spec, MEMORY);
     assert_eq!(home.on_open(from, 6, name, spec), Action::Found);
     let larger = Spec { size: 16, ..spec };
     assert_eq!(home.on_open(from, 7, name, larger), Action::Answer(Message::Otherwise { id: 7, spec }));
@@ -78,7 +82,7 @@ fn a_segment_goes_once_every_node_has_drained_it_and_who_comes_late_is_told() {
     let key = home.find(NAME).expect("it is kept");
     home.on_enter(NAME, AT, rank(1), 10);
     assert_eq!(
-        home.on_release(Key { at: RemoteSlice { rkey: 2, ..AT }, ..key }, rank(1), 1, &[rank(0), rank(1)]),
+        home.on_release(Key { at: EARLIER, ..key }, rank(1), 1, &[rank(0), rank(1)]),
         Release::Late
     );
     assert_eq!(home.on_release(key, rank(1), 2, &[rank(0), rank(1)]), Release::Drain([(rank(1), 10)].into()));
@@ -91,8 +95,7 @@ fn a_segment_goes_once_every_node_has_drained_it_and_who_comes_late_is_told() {
     assert_eq!(home.on_drained(NAME, AT, rank(1)), None);
     assert_eq!(home.on_drained(NAME, AT, rank(1)), None, "the same one again");
     let left = Left { key, asker: (rank(1), 2), opens: vec![(rank(0), 12, key.spec)] };
-    let earlier = RemoteSlice { rkey: AT.rkey + 1, ..AT };
-    assert_eq!(home.on_drained(NAME, earlier, rank(0)), None, "it was another segment of that name");
+    assert_eq!(home.on_drained(NAME, EARLIER, rank(0)), None, "it was another segment of that name");
     assert_eq!(home.on_drained(NAME, AT, rank(0)), Some(left));
     assert_eq!(home.on_drained(NAME, AT, rank(0)), None);
     assert_eq!(home.on_open(rank(0), 12, NAME, key.spec), Action::Make);
@@ -101,15 +104,14 @@ fn a_segment_goes_once_every_node_has_drained_it_and_who_comes_late_is_told() {
 /// A name is given anew once its segment is released; what was said of the one before may arrive after that.
 #[test]
 fn what_is_said_late_of_an_earlier_segment_of_a_name_changes_no_turn_at_this_one() {
-    let earlier = RemoteSlice { rkey: AT.rkey + 1, ..AT };
     let mut home = home();
-    assert_eq!(home.on_enter(NAME, earlier, rank(2), 20), Step::Late { to: rank(2), id: 20 });
+    assert_eq!(home.on_enter(NAME, EARLIER, rank(2), 20), Step::Late { to: rank(2), id: 20 });
     assert_eq!(home.on_enter(NAME, AT, rank(1), 10), Step::Close);
-    assert_eq!(home.closed(NAME, earlier, Header::default()), Step::Nothing);
+    assert_eq!(home.closed(NAME, EARLIER, Header::default()), Step::Nothing);
     assert_eq!(home.closed(NAME, AT, Header::default()), Step::Grant { to: rank(1), id: 10 });
     home.on_enter(NAME, AT, rank(3), 30);
-    assert_eq!(home.on_leave(NAME, earlier, rank(1)), Step::Nothing, "it left the other one");
-    assert_eq!(home.on_gone(NAME, earlier, rank(1), true), Step::Nothing, "it lives, in this one");
+    assert_eq!(home.on_leave(NAME, EARLIER, rank(1)), Step::Nothing, "it left the other one");
+    assert_eq!(home.on_gone(NAME, EARLIER, rank(1), true), Step::Nothing, "it lives, in this one");
     assert_eq!(home.on_leave(NAME, AT, rank(1)), Step::Grant { to: rank(3), id: 30 });
     assert_eq!(home.out_of_turn(), 0);
 }
@@ -155,8 +157,7 @@ fn who_is_back_has_a_part_once_what_it_left_is_taken_away_and_a_release_tells_it
     let here = Message::Here { id: 3, at: AT, incarnation: ME.incarnation, again: true };
     assert_eq!(home.has_parted(NAME, AT, rank(1)), [here]);
     // The next one dies, and the one behind it is told that the segment goes.
-    let earlier = RemoteSlice { rkey: AT.rkey + 1, ..AT };
-    assert!(!home.parts_from(rank(1), NAME, earlier), "it was another segment of that name");
+    assert!(!home.parts_from(rank(1), NAME, EARLIER), "it was another segment of that name");
     assert!(home.parts_from(rank(1), NAME, AT));
     assert_eq!(home.takes_part(NAME, rank(1), Waits::Joins(4)), None);
     assert_eq!(home.takes_part(NAME, rank(1), Waits::Opens(5)), None);

@@ -120,6 +120,7 @@ impl Program {
                 parties: self.threads.len() as u32,
                 meets: true,
                 seen: BTreeMap::new(),
+                accesses: false,
             };
             let running = Running {
                 rt: member.rt.clone(),
