@@ -131,6 +131,12 @@ impl<V: Verbs, R: Reading> Service<V, R> {
         self.following.as_ref().is_some_and(|following| following.reporting.get()) || !self.has_begun()
     }
 
+    /// Whether requests for an object are to be kept: it was made in an epoch to come. One that has died by then may manage it in this
+    /// one, and store in it; those who know that it died take that for zero.
+    pub fn is_ahead(&self, object: ObjectId) -> bool {
+        self.in_views(|views| views.is_ahead(object)).unwrap_or(false)
+    }
+
     /// Who does what that node did at first.
     pub fn in_place_of(&self, base: Rank) -> Rank {
         self.in_views(|views| views.manager(base)).unwrap_or(base)
@@ -426,10 +432,10 @@ impl<V: Verbs, R: Reading> Service<V, R> {
         }
     }
 
-    /// Makes all requests anew.
+    /// Makes all requests anew, but those for objects of an epoch to come.
     fn ask_again(&self) {
         let requests = self.requests.borrow_mut().again();
-        for (page, need, id) in requests {
+        for (page, need, id) in requests.into_iter().filter(|(page, ..)| !self.is_ahead(page.object)) {
             if let Some(object) = self.memory.object(page.object) {
                 let (manager, request) = self.asking(&object, page, need, id);
                 self.send(manager, &request);

@@ -472,8 +472,8 @@ impl<V: Verbs, R: Reading> Service<V, R> {
         }
         self.watch();
         let (manager, request) = self.asking(object, page, need, id);
-        if self.is_reporting() {
-            // It is made when this node has reported, with all others.
+        if self.is_reporting() || self.is_ahead(page.object) {
+            // It is made with all others when this node has reported, in this epoch or in that of the object.
         } else if self.leaving.borrow().contains_key(&page) {
             // The adapter may still read what the answer would change.
             self.unasked.borrow_mut().entry(page).or_default().push((manager, request));

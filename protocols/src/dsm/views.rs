@@ -235,6 +235,11 @@ impl Views {
         since.is_none_or(|since| object.born() >= since)
     }
 
+    /// Whether an object was made in an epoch that this node has not begun. It may take one for alive who had died by then.
+    pub fn is_ahead(&self, object: ObjectId) -> bool {
+        usize::from(object.born()) > self.died.len()
+    }
+
     /// Those that have died, in this order on all nodes.
     pub fn died(&self) -> &[Rank] {
         &self.died
