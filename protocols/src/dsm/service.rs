@@ -315,8 +315,9 @@ impl<V: Verbs, R: Reading> Dsm<V, R> {
         }
     }
 
-    /// Waits for a node that dies after so many others: who it is. All nodes that go on without it name the dead in one order. It
-    /// never returns where nodes have no agreement about who is alive.
+    /// Waits for a node that dies after so many others: who it is. All nodes that go on without it name the dead in one order, but for one
+    /// that missed a view: it names those who died between two of its own in the order of their ranks. It never returns where nodes
+    /// have no agreement about who is alive.
     pub async fn next_death(&self, after: usize) -> Rank {
         loop {
             self.0.more_died(after).await;
@@ -493,8 +494,8 @@ impl<V: Verbs, R: Reading> Service<V, R> {
     ) -> (Rank, Message<'static>) {
         let base = object.cut.manager(page, self.mesh.size());
         let (has, at) = (object.page(page.index).access, object.remote(page.index));
-        let known = self.knows(base, page.object);
-        (self.in_place_of(base), Message::Request { page, id, need, has, at, known })
+        let heir_of = (!self.knows(base, page.object)).then_some(base);
+        (self.in_place_of(base), Message::Request { page, id, need, has, at, heir_of })
     }
 
     /// Who manages a minipage.

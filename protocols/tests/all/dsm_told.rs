@@ -125,3 +125,19 @@ fn what_one_that_is_left_out_stores_in_younger_memory_is_not_zero_for_those_who_
     told.cluster.run(ms(20));
     assert_eq!(stored.take(), Some(Err(DsmError::Out)));
 }
+
+/// Who goes from the first view to the third one does not know which of the two died first, and so not whether the second one lived when the
+/// third one made the memory. Its manager knows.
+#[test]
+fn what_nobody_has_written_is_not_lost_to_one_that_missed_a_view() {
+    let told = Told::new(4);
+    told.tell(ms(10), 2, &[0, 2, 3]);
+    told.cluster.run(ms(11));
+    let (len, grain, placement) = word_at(1);
+    let young = told.all[2].alloc::<u64>(len, grain, placement).expect("it fits");
+    told.tell(ms(20), 2, &[2, 3]);
+    told.tell(ms(20), 3, &[2, 3]);
+    let found = [(3, 30), (2, 35)].map(|(node, at)| told.load(ms(at), node, young));
+    told.cluster.run(ms(40));
+    assert_eq!(found.map(|found| found.take()), [Some(Ok(0)), Some(Ok(0))]);
+}
