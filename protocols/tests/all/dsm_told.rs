@@ -1,7 +1,8 @@
 //! Shared memory whose nodes are told by the test who has died, each at its own moment.
 
-use crate::common::{Cluster, ms, rank};
+use crate::common::{Cluster, begins, ms, rank};
 use std::cell::RefCell;
+use std::pin::pin;
 use std::rc::Rc;
 use weft_protocols::dsm::{Alive, Dsm, DsmConfig, DsmError, Grain, Placement, Repaired, Shared};
 use weft_protocols::members::{Change, Member, View, ViewId};
@@ -140,4 +141,28 @@ fn what_nobody_has_written_is_not_lost_to_one_that_missed_a_view() {
     let found = [(3, 30), (2, 35)].map(|(node, at)| told.load(ms(at), node, young));
     told.cluster.run(ms(40));
     assert_eq!(found.map(|found| found.take()), [Some(Ok(0)), Some(Ok(0))]);
+}
+
+/// The call that waits is polled when the minipage is lost, and again only when its object is freed.
+#[test]
+fn an_access_whose_minipage_is_lost_and_freed_before_it_looks_finds_nothing() {
+    let told = Told::new(3);
+    let (len, grain, placement) = word_at(0);
+    let word = told.all[0].named::<u64>(1, len, grain, placement).expect("it fits");
+    let stored = told.call(ms(1), 2, move |dsm| async move { dsm.thread().store(word, 0, 7).await });
+    told.tell(ms(10), 0, &[0, 1]);
+    told.tell(ms(10), 1, &[0, 1]);
+    let rt = told.cluster.members[1].rt.clone();
+    let found = told.call(ms(20), 1, move |dsm| async move {
+        let mut thread = dsm.thread();
+        let mut load = pin!(thread.load(word, 0));
+        begins(load.as_mut()).await;
+        rt.sleep_until(ms(40)).await;
+        load.await
+    });
+    let freed = told.call(ms(30), 0, move |dsm| async move { dsm.thread().free(word).await });
+    told.cluster.run(ms(50));
+    assert_eq!((stored.take(), freed.take()), (Some(Ok(())), Some(Ok(()))));
+    assert_eq!(found.take(), Some(Err(DsmError::Freed(word.object()))));
+    assert_eq!(told.all[1].unfinished().map(|(_, open)| open), [0; 10]);
 }
