@@ -158,18 +158,17 @@ impl<V: Verbs, R: Reading> Service<V, R> {
         self.in_views(|views| views.died().len()).unwrap_or_default()
     }
 
-    /// Waits until the memory begins; at once where nodes have no agreement about who is alive.
+    /// Waits until the memory begins, or has ended here; not at all where nodes have no agreement about who is alive.
     pub async fn begins(&self) {
         if let Some(following) = &self.following {
-            following.epochs.begun.until(|| self.has_begun()).await;
+            following.epochs.begun.until(|| self.has_begun() || self.has_failed()).await;
         }
     }
 
-    /// Waits until more than so many have died; for ever where nodes have no agreement about that.
+    /// Waits until more than so many have died, or the memory has ended here; not at all where nodes have no agreement about that.
     pub async fn more_died(&self, told: usize) {
-        match &self.following {
-            Some(following) => following.epochs.begun.until(|| self.died() > told).await,
-            None => std::future::pending().await,
+        if let Some(following) = &self.following {
+            following.epochs.begun.until(|| self.died() > told || self.has_failed()).await;
         }
     }
 
@@ -282,7 +281,6 @@ impl<V: Verbs, R: Reading> Service<V, R> {
     pub fn is_left_out(&self, why: DsmError) {
         if let Some(following) = &self.following {
             following.epochs.left_out.set(true);
-            following.epochs.begun.notify();
             following.early.take();
         }
         self.directory.take();
@@ -527,6 +525,7 @@ impl<V: Verbs, R: Reading> Service<V, R> {
     /// The memory has failed: nobody waits for anything.
     pub fn nothing_more(&self) {
         if let Some(following) = &self.following {
+            following.epochs.begun.notify();
             following.waits_no_more.notify();
             following.landed.notify();
         }

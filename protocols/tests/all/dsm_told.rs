@@ -166,3 +166,13 @@ fn an_access_whose_minipage_is_lost_and_freed_before_it_looks_finds_nothing() {
     assert_eq!(found.take(), Some(Err(DsmError::Freed(word.object()))));
     assert_eq!(told.all[1].unfinished().map(|(_, open)| open), [0; 10]);
 }
+
+#[test]
+fn who_waits_for_a_death_is_told_of_those_before_the_end_and_then_of_the_end() {
+    let told = Told::new(3);
+    let died = [0, 1].map(|after| told.call(ms(1), 0, move |dsm| async move { dsm.next_death(after).await }));
+    told.tell(ms(10), 0, &[0, 2]);
+    told.leave_out(ms(20), 0);
+    told.cluster.run(ms(30));
+    assert_eq!(died.map(|died| died.take()), [Some(Ok(rank(1))), Some(Err(DsmError::Out))]);
+}
