@@ -20,7 +20,8 @@ impl<T> Transfer<T> {
 }
 
 impl<V: Verbs> Ddss<V> {
-    /// Begins a [put](Ddss::put). Puts of one node to one segment are carried out in the order in which they began.
+    /// Begins a [put](Ddss::put). Puts of one node to one segment are carried out in the order in which they began
+    /// (but under null).
     pub fn begin_put(&self, segment: &Segment<V>, value: Vec<u8>) -> Transfer<Option<u64>> {
         let (ddss, segment) = (self.clone(), segment.clone());
         Transfer(self.0.rt.spawn(async move { ddss.put(&segment, &value).await }))

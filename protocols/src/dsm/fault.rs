@@ -163,14 +163,20 @@ impl<'a, V: Verbs, R: Reading> Fault<'a, V, R> {
         self.service.requests.borrow().is_open(self.page, self.kind, self.id)
     }
 
+    /// An error if the object is forgotten. A grant would have kept it, so the minipage was lost, and that is forgotten with it.
+    fn check_freed(&self) -> Result<(), DsmError> {
+        let object = self.page.object;
+        if self.service.frees.borrow().has_forgotten(object) { Err(DsmError::Freed(object)) } else { Ok(()) }
+    }
+
     /// Waits until the request is granted. From then on the grant stays until this fault is over.
     async fn wait(&mut self) -> Result<(), DsmError> {
         self.service.memory.wait(self.page, || !self.is_open()).await;
         self.service.check()?;
-        let lost = self.service.check_lost(self.object, self.page);
-        // Then nothing was granted that could stay.
-        self.over = lost.is_err();
-        lost
+        let granted = self.check_freed().and_then(|()| self.service.check_lost(self.object, self.page));
+        // Otherwise nothing was granted that could stay.
+        self.over = granted.is_err();
+        granted
     }
 
     /// The access is executed: the grant need not stay for it any more.

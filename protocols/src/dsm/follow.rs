@@ -131,6 +131,12 @@ impl<V: Verbs, R: Reading> Service<V, R> {
         self.following.as_ref().is_some_and(|following| following.reporting.get()) || !self.has_begun()
     }
 
+    /// Whether requests for an object are to be kept: it was made in an epoch to come. One that has died by then may manage it in this
+    /// one, and store in it; those who know that it died take that for zero.
+    pub fn is_ahead(&self, object: ObjectId) -> bool {
+        self.in_views(|views| views.is_ahead(object)).unwrap_or(false)
+    }
+
     /// Who does what that node did at first.
     pub fn in_place_of(&self, base: Rank) -> Rank {
         self.in_views(|views| views.manager(base)).unwrap_or(base)
@@ -152,18 +158,17 @@ impl<V: Verbs, R: Reading> Service<V, R> {
         self.in_views(|views| views.died().len()).unwrap_or_default()
     }
 
-    /// Waits until the memory begins; at once where nodes have no agreement about who is alive.
+    /// Waits until the memory begins, or has ended here; not at all where nodes have no agreement about who is alive.
     pub async fn begins(&self) {
         if let Some(following) = &self.following {
-            following.epochs.begun.until(|| self.has_begun()).await;
+            following.epochs.begun.until(|| self.has_begun() || self.has_failed()).await;
         }
     }
 
-    /// Waits until more than so many have died; for ever where nodes have no agreement about that.
+    /// Waits until more than so many have died, or the memory has ended here; not at all where nodes have no agreement about that.
     pub async fn more_died(&self, told: usize) {
-        match &self.following {
-            Some(following) => following.epochs.begun.until(|| self.died() > told).await,
-            None => std::future::pending().await,
+        if let Some(following) = &self.following {
+            following.epochs.begun.until(|| self.died() > told || self.has_failed()).await;
         }
     }
 
@@ -276,7 +281,6 @@ impl<V: Verbs, R: Reading> Service<V, R> {
     pub fn is_left_out(&self, why: DsmError) {
         if let Some(following) = &self.following {
             following.epochs.left_out.set(true);
-            following.epochs.begun.notify();
             following.early.take();
         }
         self.directory.take();
@@ -426,10 +430,10 @@ impl<V: Verbs, R: Reading> Service<V, R> {
         }
     }
 
-    /// Makes all requests anew.
+    /// Makes all requests anew, but those for objects of an epoch to come.
     fn ask_again(&self) {
         let requests = self.requests.borrow_mut().again();
-        for (page, need, id) in requests {
+        for (page, need, id) in requests.into_iter().filter(|(page, ..)| !self.is_ahead(page.object)) {
             if let Some(object) = self.memory.object(page.object) {
                 let (manager, request) = self.asking(&object, page, need, id);
                 self.send(manager, &request);
@@ -521,6 +525,7 @@ impl<V: Verbs, R: Reading> Service<V, R> {
     /// The memory has failed: nobody waits for anything.
     pub fn nothing_more(&self) {
         if let Some(following) = &self.following {
+            following.epochs.begun.notify();
             following.waits_no_more.notify();
             following.landed.notify();
         }

@@ -38,7 +38,9 @@ impl<V: Verbs, R: Reading> Service<V, R> {
         let book = self.book();
         let mut sends = self.sends.take();
         match Message::decode(bytes) {
-            Some(Message::Request { page, id, need, has, at, known }) => {
+            Some(Message::Request { page, id, need, has, at, heir_of }) => {
+                // Either of the two may have missed a view that says who died first. What one of them knows is so.
+                let known = heir_of.is_none_or(|base| self.knows(base, page.object));
                 let asks = Asks { from, id, need, at, had: has, known };
                 self.directory.borrow_mut().on_request(page, asks, book, &mut sends);
             }

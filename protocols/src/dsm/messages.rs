@@ -26,8 +26,8 @@ impl Access {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Message<'a> {
     /// To the manager: this node needs the minipage so, and its data go there. What it has now is old when the request is served: no manager that is
-    /// shipped looks at it. `known`: what the manager has in no book nobody has written.
-    Request { page: PageId, id: u32, need: Access, has: Access, at: RemoteSlice, known: bool },
+    /// shipped looks at it. `heir_of`: as far as this node knows, the manager took over from that one when it may have been written.
+    Request { page: PageId, id: u32, need: Access, has: Access, at: RemoteSlice, heir_of: Option<Rank> },
     /// To the server that has the data: downgrade or give up, then transfer to the requestor.
     Forward { page: PageId, id: u32, to: Rank, at: RemoteSlice, need: Access, notices: u16, version: u64 },
     /// To another holder: give up, and tell the requestor.
@@ -97,8 +97,8 @@ const ENDED: u8 = 16;
 const HERE: u8 = 17;
 const BEGUN: u8 = 18;
 
-/// In what a request needs: its manager may not know who has written the minipage.
-const UNKNOWN: u8 = 0x80;
+/// In what a request needs: its manager took over from the node whose rank is behind the rest.
+const HEIR: u8 = 0x80;
 
 /// The page of a message that is about none.
 const NO_PAGE: PageId = PageId { object: ObjectId(0), index: 0 };
@@ -117,10 +117,11 @@ impl Message<'_> {
     pub fn encode(&self, to: &mut Vec<u8>) {
         to.clear();
         match *self {
-            Message::Request { page, id, need, has, at, known } => {
+            Message::Request { page, id, need, has, at, heir_of } => {
                 head(to, REQUEST, page, id);
-                to.extend([need as u8 | if known { 0 } else { UNKNOWN }, has as u8]);
+                to.extend([need as u8 | if heir_of.is_some() { HEIR } else { 0 }, has as u8]);
                 to.extend(at.to_bytes());
+                to.extend(heir_of.iter().flat_map(|base| base.get().to_le_bytes()));
             }
             Message::Forward { page, id, to: requestor, at, need, notices, version } => {
                 head(to, FORWARD, page, id);
@@ -183,12 +184,12 @@ impl Message<'_> {
         let (id, barrier) = (rest.u32()?, page.object.0);
         let message = match kind {
             REQUEST => {
-                let need = rest.byte()?;
-                let known = need & UNKNOWN == 0;
-                let need = Access::of(need & !UNKNOWN).filter(|need| *need != Access::Invalid)?;
+                let kind = rest.byte()?;
+                let need = Access::of(kind & !HEIR).filter(|need| *need != Access::Invalid)?;
                 let has = Access::of(rest.byte()?)?;
                 let at = RemoteSlice::from_bytes(rest.take()?);
-                Message::Request { page, id, need, has, at, known }
+                let heir_of = if kind & HEIR == 0 { None } else { Some(Rank::new(rest.u32()?)?) };
+                Message::Request { page, id, need, has, at, heir_of }
             }
             FORWARD => {
                 let (to, at) = (Rank::new(rest.u32()?)?, RemoteSlice::from_bytes(rest.take()?));
@@ -300,8 +301,8 @@ mod tests {
         let at = RemoteSlice { addr: 1 << 40, len: 64, rkey: 7 };
         let mut bytes = Vec::new();
         for message in [
-            Message::Request { page, id, need: Access::Read, has: Access::Invalid, at, known: true },
-            Message::Request { page, id, need: Access::Write, has: Access::Read, at, known: false },
+            Message::Request { page, id, need: Access::Read, has: Access::Invalid, at, heir_of: None },
+            Message::Request { page, id, need: Access::Write, has: Access::Read, at, heir_of: Some(to) },
             Message::Forward { page, id, to, at, need, notices, version },
             Message::Invalidate { page, id, to, notices, version },
             Message::Notice { page, id, notices, version, data: None },

@@ -27,7 +27,7 @@ pub(super) struct Reach<V: Verbs> {
 #[derive(Clone)]
 pub(super) struct Epochs {
     pub views: Rc<RefCell<Views>>,
-    /// The memory has begun, or an epoch of it, or this node is left out.
+    /// The memory has begun, or an epoch of it, or it has ended here.
     pub begun: Signal,
     /// This node has no part in the memory any more.
     pub left_out: Rc<Cell<bool>>,

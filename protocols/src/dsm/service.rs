@@ -300,9 +300,13 @@ impl<V: Verbs, R: Reading> Dsm<V, R> {
 
     /// Waits until the memory begins: until all nodes are there together, where they agree on who is alive. Gives its name, which no
     /// other memory of the cluster has; zero where nodes have no such agreement.
-    pub async fn begun(&self) -> u64 {
+    ///
+    /// # Errors
+    ///
+    /// The memory has ended for this node before it has begun.
+    pub async fn begun(&self) -> Result<u64, DsmError> {
         self.0.begins().await;
-        self.0.name()
+        if self.0.has_begun() { Ok(self.0.name()) } else { Err(self.ended().await) }
     }
 
     /// Waits until the memory has ended for this node: why.
@@ -315,14 +319,18 @@ impl<V: Verbs, R: Reading> Dsm<V, R> {
         }
     }
 
-    /// Waits for a node that dies after so many others: who it is. All nodes that go on without it name the dead in one order. It
-    /// never returns where nodes have no agreement about who is alive.
-    pub async fn next_death(&self, after: usize) -> Rank {
-        loop {
-            self.0.more_died(after).await;
-            if let Some(died) = self.0.died_after(after) {
-                return died;
-            }
+    /// Waits for a node that dies after so many others: who it is. All nodes that go on without it name the dead in one order, but for one
+    /// that missed a view: it names those who died between two of its own in the order of their ranks. Where nodes have no agreement
+    /// about who is alive it waits for the end of the memory.
+    ///
+    /// # Errors
+    ///
+    /// The memory has ended for this node, and it was told of no more who died.
+    pub async fn next_death(&self, after: usize) -> Result<Rank, DsmError> {
+        self.0.more_died(after).await;
+        match self.0.died_after(after) {
+            Some(died) => Ok(died),
+            None => Err(self.ended().await),
         }
     }
 
@@ -472,8 +480,8 @@ impl<V: Verbs, R: Reading> Service<V, R> {
         }
         self.watch();
         let (manager, request) = self.asking(object, page, need, id);
-        if self.is_reporting() {
-            // It is made when this node has reported, with all others.
+        if self.is_reporting() || self.is_ahead(page.object) {
+            // It is made with all others when this node has reported, in this epoch or in that of the object.
         } else if self.leaving.borrow().contains_key(&page) {
             // The adapter may still read what the answer would change.
             self.unasked.borrow_mut().entry(page).or_default().push((manager, request));
@@ -493,8 +501,8 @@ impl<V: Verbs, R: Reading> Service<V, R> {
     ) -> (Rank, Message<'static>) {
         let base = object.cut.manager(page, self.mesh.size());
         let (has, at) = (object.page(page.index).access, object.remote(page.index));
-        let known = self.knows(base, page.object);
-        (self.in_place_of(base), Message::Request { page, id, need, has, at, known })
+        let heir_of = (!self.knows(base, page.object)).then_some(base);
+        (self.in_place_of(base), Message::Request { page, id, need, has, at, heir_of })
     }
 
     /// Who manages a minipage.

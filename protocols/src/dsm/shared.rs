@@ -168,7 +168,7 @@ impl<T: Plain> Shared<[T]> {
         placement: Placement,
     ) -> Result<Self, DsmError> {
         let bytes = grain.bytes(size_of::<T>())?;
-        let whole = len as u64 * size_of::<T>() as u64;
+        let whole = (len as u64).saturating_mul(size_of::<T>() as u64);
         if size_of::<T>() == 0 || len == 0 || whole > u64::from(i32::MAX as u32) {
             return Err(DsmError::Size(whole));
         }
@@ -279,6 +279,7 @@ mod tests {
         {
             assert_eq!(of(8, grain).map(|shared| shared.cut.grain), Ok(bytes));
         }
+        assert_eq!(of(usize::MAX, Grain::Bytes(64)).map(|_| ()), Err(DsmError::Size(u64::MAX)));
     }
 
     #[test]

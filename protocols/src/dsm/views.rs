@@ -229,13 +229,20 @@ impl Views {
     }
 
     /// Whether the manager of what `base` managed at first knows all that was ever written of an object there: either it always
-    /// managed that, or the object is younger than the death of the one that did.
+    /// managed that, or the object is younger than the death of the one that did. A node that missed views takes each death for as late as
+    /// it may have been: what it says to be known is known, and another node may know more.
     pub fn knows(&self, base: Rank, object: ObjectId) -> bool {
         let since = self.managers.get(base.index()).and_then(|(_, since)| *since);
         since.is_none_or(|since| object.born() >= since)
     }
 
-    /// Those that have died, in this order on all nodes.
+    /// Whether an object was made in an epoch that this node has not begun. It may take one for alive who had died by then.
+    pub fn is_ahead(&self, object: ObjectId) -> bool {
+        usize::from(object.born()) > self.died.len()
+    }
+
+    /// Those that have died, in this order on all nodes that have seen all views. Of those who died between two views of this node it does
+    /// not know who died first: they are in the order of their ranks.
     pub fn died(&self) -> &[Rank] {
         &self.died
     }

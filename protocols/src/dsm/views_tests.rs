@@ -83,6 +83,27 @@ fn a_manager_that_took_over_knows_only_what_is_younger() {
     assert!(!views.knows(rank(1), ObjectId(3)), "one that has a name is as old as the memory");
 }
 
+#[test]
+fn one_that_missed_a_view_has_those_who_left_meanwhile_by_rank_and_knows_no_more_than_another_one() {
+    let all: Vec<_> = (0..4).map(|node| (node, 1)).collect();
+    let [mut saw, mut missed] = [2, 3].map(|me| {
+        let mut views = Views::new(rank(me), 4);
+        views.begun_with(&view(1, &all));
+        views
+    });
+    saw.begin(&view(2, &[all[0], all[2], all[3]]));
+    let between = ObjectId::of(rank(2), 7, saw.died().len());
+    assert!(missed.is_ahead(between) && !saw.is_ahead(between));
+    for views in [&mut saw, &mut missed] {
+        assert_eq!(views.begin(&view(3, &all[2..])), Begins::Epoch);
+    }
+    assert_eq!(saw.stamp(), missed.stamp());
+    assert_eq!((saw.died(), missed.died()), (&[rank(1), rank(0)][..], &[rank(0), rank(1)][..]));
+    assert!(!missed.is_ahead(between));
+    assert!(saw.knows(rank(1), between) && !missed.knows(rank(1), between));
+    assert!(!saw.knows(rank(0), between), "its manager of then is dead");
+}
+
 /// Three nodes, each with its views and what it has been told, while views come in one order and two nodes restart.
 #[derive(Clone, Hash, PartialEq, Eq)]
 struct World {

@@ -270,13 +270,19 @@ fn a_node_that_restarts_is_told_that_the_memory_has_gone_on_without_it() {
     cluster.run(ms(1));
     cluster.members[2] = cluster.start(2);
     all[2] = begin(&cluster, 2, false, Repaired);
-    let (dsm, end) = (all[2].1.clone(), Rc::new(RefCell::new(None)));
+    let (dsm, end) = (all[2].1.clone(), Rc::new(RefCell::new((None, None))));
     let told = Rc::clone(&end);
     drop(cluster.members[2].rt.spawn(async move {
         let (all, mut thread) = (counters(&dsm), dsm.thread());
-        *told.borrow_mut() = Some(thread.load(all, APART).await);
+        told.borrow_mut().0 = Some(thread.load(all, APART).await);
+        told.borrow_mut().1 = Some(dsm.begun().await);
     }));
+    let (dsm, awaits) = (all[2].1.clone(), Rc::new(RefCell::new(None)));
+    let begun = Rc::clone(&awaits);
+    drop(cluster.members[2].rt.spawn(async move { *begun.borrow_mut() = Some(dsm.begun().await) }));
     cluster.run(ms(300));
-    assert_eq!(*end.borrow(), Some(Err(DsmError::PeerReset(rank(2)))));
+    let why = DsmError::PeerReset(rank(2));
+    assert_eq!(end.take(), (Some(Err(why.clone())), Some(Err(why.clone()))));
+    assert_eq!(awaits.take(), Some(Err(why)), "it waits for a memory that does not begin");
     assert_eq!(seen.borrow().ended, 2);
 }

@@ -10,6 +10,7 @@ mod dsm_crash_at_every_event;
 mod dsm_dropped;
 mod dsm_freed;
 mod dsm_placed;
+mod dsm_told;
 mod lint;
 mod locks;
 mod members;

@@ -106,11 +106,11 @@ fn tell_of_others<V: Verbs, Y: Reading, R: Record<Event>>(dsm: &Dsm<V, Y>, rt: &
     let (memory, clock, says) = (dsm.clone(), rt.clone(), tell.clone());
     drop(rt.spawn(async move {
         says(&clock, What::Waits);
-        let name = memory.begun().await;
+        let Ok(name) = memory.begun().await else { return };
         says(&clock, What::Begun(name));
         for told in 0.. {
-            let died = memory.next_death(told).await.index() as u32;
-            says(&clock, What::Outlives(died));
+            let Ok(died) = memory.next_death(told).await else { return };
+            says(&clock, What::Outlives(died.index() as u32));
         }
     }));
     let (memory, clock) = (dsm.clone(), rt.clone());
