@@ -188,7 +188,7 @@ impl<V: Verbs> Daemon<V> {
                 self.refuse_all(&lock, &LockError::LeftOut);
                 break;
             }
-            match lock.requester.take(wanted).at((lock.key, wanted)).await {
+            match lock.take(wanted).at((lock.key, wanted)).await {
                 Ok((mode, token)) => {
                     if self.leased(&lock).at((lock.key, mode, token)).await {
                         self.use_up(&lock, mode, token).at((lock.key, "used")).await;
@@ -381,6 +381,14 @@ impl<V: Verbs> Daemon<V> {
 impl<V: Verbs> Lock<V> {
     fn wanted(&self) -> Option<Wanted> {
         self.queue.borrow().wanted()
+    }
+
+    /// Takes the lock from the network: in which mode, and with which token.
+    async fn take(&self, wanted: Wanted) -> Result<(Mode, Option<Token>), NoGrant> {
+        self.queue.borrow_mut().set_asked(Some(wanted.policy));
+        let taken = self.requester.take(wanted).at(()).await;
+        self.queue.borrow_mut().set_asked(None);
+        taken
     }
 }
 
