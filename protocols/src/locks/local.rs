@@ -170,6 +170,11 @@ impl LocalQueue {
         }
     }
 
+    /// Whether one has downgraded whose neighbours have not been let in.
+    pub(crate) fn lets_in(&self) -> bool {
+        self.hold.as_ref().is_some_and(|hold| hold.lets_in)
+    }
+
     /// Once for each downgrade, lets its neighbours in. Says how many that serves.
     pub(crate) fn let_in(&mut self) -> usize {
         let lets_in = self.hold.as_mut().is_some_and(|hold| std::mem::take(&mut hold.lets_in));
