@@ -188,10 +188,13 @@ impl<V: Verbs> Daemon<V> {
                 self.refuse_all(&lock, &LockError::LeftOut);
                 break;
             }
-            match lock.requester.take(wanted).at((lock.key, wanted)).await {
+            match lock.take(wanted).at((lock.key, wanted)).await {
                 Ok((mode, token)) => {
-                    if self.leased(&lock).at((lock.key, mode, token)).await {
+                    let is_awaited = || lock.queue.borrow().waiting() > 0;
+                    if self.leased(&lock, is_awaited).at((lock.key, mode, token)).await {
                         self.use_up(&lock, mode, token).at((lock.key, "used")).await;
+                    } else if !lock.revoked.get() {
+                        bump(&self.counters.late_grants);
                     }
                     lock.requester.give_back().at((lock.key, "given back")).await;
                 }
@@ -233,12 +236,20 @@ impl<V: Verbs> Daemon<V> {
         !lock.revoked.get() && self.members.as_ref().is_none_or(Members::has_lease)
     }
 
-    /// Waits until what the network granted counts. False if it never does.
-    async fn leased(&self, lock: &Lock<V>) -> bool {
-        match &self.members {
-            Some(members) => members.leased().at(lock.key).await && !lock.revoked.get(),
-            None => true,
+    /// Waits until what the network granted counts. False if it is revoked before, or of no use to anybody here any more.
+    async fn leased(&self, lock: &Lock<V>, is_of_use: impl Fn() -> bool) -> bool {
+        let Some(members) = &self.members else { return true };
+        let is_over = || lock.revoked.get() || !is_of_use();
+        if self.is_leased(lock) {
+            return true;
         }
+        match lock.queue_changed.unless(is_over, members.leased()).at(lock.key).await {
+            Some(true) => return true,
+            // This node was left out, which its locks hear a little later: asking again at once would never let them.
+            Some(false) => lock.queue_changed.until(is_over).at("left out").await,
+            None => {}
+        }
+        false
     }
 
     /// Lets the node's applications use what the network granted, until it is theirs no more.
@@ -250,23 +261,30 @@ impl<V: Verbs> Daemon<V> {
             bump(&self.counters.late_grants);
         }
         loop {
-            let spent = || lock.queue.borrow().is_downgraded() || lock.queue.borrow().is_spent();
-            lock.queue_changed.until(|| spent() || lock.revoked.get()).at(()).await;
+            let is_for_home = || lock.queue.borrow().is_downgraded() || lock.queue.borrow().is_spent();
+            if lock.queue.borrow().lets_in() {
+                self.leased(lock, || !is_for_home()).at("lets in").await;
+            } else {
+                lock.queue_changed.until(|| is_for_home() || lock.revoked.get()).at(()).await;
+            }
             if lock.revoked.get() {
                 return lock.queue.borrow_mut().revoke();
             }
-            if !self.leased(lock).at("handed on").await {
-                // This node was left out, which its locks hear a little later: asking again at once would never let them.
-                lock.queue_changed.until(|| lock.revoked.get()).at("left out").await;
-                continue;
+            // To tell applications of what is theirs takes a lease. To tell the lock's home of what is theirs no more takes none: others
+            // wait for that, and the lease may not come back.
+            let is_leased = self.is_leased(lock);
+            if is_leased {
+                // Those whom there was no lease to tell as the downgrade came.
+                self.let_in(lock);
             }
-            // Those whom there was no lease to tell as the downgrade came.
-            self.let_in(lock);
             if lock.queue.borrow_mut().take_downgrade() {
                 lock.requester.downgrade().at("downgraded").await;
                 continue;
             }
-            let admitted = lock.queue.borrow_mut().hand_off();
+            if !lock.queue.borrow().is_spent() {
+                continue;
+            }
+            let admitted = if is_leased { lock.queue.borrow_mut().hand_off() } else { 0 };
             self.count_grants(admitted, admitted);
             if admitted == 0 {
                 break;
@@ -381,6 +399,14 @@ impl<V: Verbs> Daemon<V> {
 impl<V: Verbs> Lock<V> {
     fn wanted(&self) -> Option<Wanted> {
         self.queue.borrow().wanted()
+    }
+
+    /// Takes the lock from the network: in which mode, and with which token.
+    async fn take(&self, wanted: Wanted) -> Result<(Mode, Option<Token>), NoGrant> {
+        self.queue.borrow_mut().set_asked(Some(wanted.policy));
+        let taken = self.requester.take(wanted).at(()).await;
+        self.queue.borrow_mut().set_asked(None);
+        taken
     }
 }
 

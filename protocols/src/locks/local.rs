@@ -60,10 +60,12 @@ pub(crate) struct LocalQueue {
     waiting: VecDeque<Waiting>,
     users: Vec<Ticket>,
     hold: Option<Hold>,
+    /// How the network is being asked, be it for one who has left meanwhile.
+    asked: Option<WaitPolicy>,
 }
 
 impl LocalQueue {
-    /// Queues a request. A try that would have to wait for a neighbour is refused.
+    /// Queues a request. A try that would have to wait for a neighbour is refused, or for what one has asked for who gave up.
     pub(crate) fn enter(
         &mut self,
         ticket: Ticket,
@@ -71,7 +73,8 @@ impl LocalQueue {
         policy: WaitPolicy,
         reply: OneshotSender<Reply>,
     ) {
-        if policy == WaitPolicy::Try && (self.hold.is_some() || !self.waiting.is_empty()) {
+        let waits = self.asked == Some(WaitPolicy::Queue);
+        if policy == WaitPolicy::Try && (waits || self.hold.is_some() || !self.waiting.is_empty()) {
             // Whoever does not listen any more needs no refusal.
             let _ = reply.send(Err(LockError::WouldBlock));
             return;
@@ -98,6 +101,11 @@ impl LocalQueue {
     pub(crate) fn wanted(&self) -> Option<Wanted> {
         let front = self.waiting.front()?;
         Some(Wanted { ticket: front.ticket, mode: front.mode, policy: front.policy })
+    }
+
+    /// The network is being asked, so; or it has answered.
+    pub(crate) fn set_asked(&mut self, asked: Option<WaitPolicy>) {
+        self.asked = asked;
     }
 
     /// Refuses one request.
@@ -160,6 +168,11 @@ impl LocalQueue {
             hold.token = hold.token.map(Token::downgraded);
             (hold.downgraded, hold.lets_in) = (true, true);
         }
+    }
+
+    /// Whether one has downgraded whose neighbours have not been let in.
+    pub(crate) fn lets_in(&self) -> bool {
+        self.hold.as_ref().is_some_and(|hold| hold.lets_in)
     }
 
     /// Once for each downgrade, lets its neighbours in. Says how many that serves.
@@ -383,5 +396,28 @@ mod tests {
         assert_eq!((wanted.policy, wanted.mode), (WaitPolicy::Try, X));
         node.queue.refuse(wanted.ticket, LockError::WouldBlock);
         assert!(matches!(node.answers[3].try_recv(), Some(Err(LockError::WouldBlock))));
+    }
+
+    #[test]
+    fn a_try_does_not_wait_for_what_one_has_asked_for_who_gave_up() {
+        for asked in [WaitPolicy::Queue, WaitPolicy::Try] {
+            let mut node = Node::new(&[]);
+            node.ask(X, asked);
+            node.queue.set_asked(Some(asked));
+            node.queue.leave(Ticket(0));
+            node.ask(X, WaitPolicy::Try);
+            let refused = matches!(node.answers[1].try_recv(), Some(Err(LockError::WouldBlock)));
+            assert_eq!(
+                refused,
+                asked == WaitPolicy::Queue,
+                "{asked:?}: one that waits for nobody is answered soon"
+            );
+        }
+        let mut node = Node::new(&[X]);
+        node.queue.set_asked(Some(WaitPolicy::Queue));
+        node.queue.set_asked(None);
+        node.queue.leave(Ticket(0));
+        node.ask(X, WaitPolicy::Try);
+        assert_eq!(node.queue.wanted().map(|wanted| wanted.ticket), Some(Ticket(1)), "it has been answered");
     }
 }

@@ -117,9 +117,10 @@ impl Token {
     }
 
     /// The token of the network's next grant; for a hold that is downgraded, the one that it shares with those
-    /// who are let in beside it.
+    /// who are let in beside it. Not one that says a view alone: without members, a lock that was granted 2^32 times would come to it.
     pub(crate) const fn of_next_grant(self) -> Token {
-        Token((self.0 / Token::A_GRANT + 1) * Token::A_GRANT)
+        let next = Token((self.0 / Token::A_GRANT + 1) * Token::A_GRANT);
+        if next.is_of_view() { Token(next.0 + Token::A_GRANT) } else { next }
     }
 
     /// The token of every grant of a view, of a scheme that counts no grants.
@@ -171,6 +172,29 @@ mod tests {
             " shared exclusive |   7"
         );
         assert_eq!(format!("{:>5}", Scheme::Srsl), " srsl");
+    }
+
+    #[test]
+    fn a_lock_that_was_granted_2_to_the_32_times_is_handed_off_and_downgraded_with_growing_tokens_as_before()
+    {
+        for grants in [1, 7, 1 << 32, 3 << 32] {
+            let before = Token((grants - 1) * Token::A_GRANT);
+            let granted = before.of_next_grant();
+            let next = granted.of_next_grant();
+            assert!(
+                before < granted && granted < granted.handed_off() && granted.handed_off() < next,
+                "{grants}"
+            );
+            assert_eq!(granted.downgraded(), next, "{grants}: as its home counts");
+        }
+    }
+
+    #[test]
+    fn the_last_grant_of_a_view_leaves_room_for_its_downgrade_below_the_next_view() {
+        let end = Token::before_view(8).0;
+        for (last, leaves) in [(3, true), (2, false), (1, false)] {
+            assert_eq!(Token(end - last * Token::A_GRANT).leaves_room_in(7), leaves, "{last}");
+        }
     }
 
     #[test]

@@ -215,19 +215,24 @@ impl<V: Verbs> Net<V> {
     /// before that is told.
     ///
     /// Among members, what another incarnation than the view's was to execute, or one that was expelled, has no outcome that counts: the
-    /// next view decides without it.
+    /// next view decides without it. Whoever does not wait for that drops the future: the atomic counts as under way until its
+    /// outcome is fixed all the same.
     async fn see_through<F>(&self, to: Rank, post: impl Fn() -> F) -> Result<Word, OutcomeUnknown>
     where
         F: Future<Output = Result<u64, OpError>>,
     {
-        let under_way = &self.under_way[to.index()];
-        under_way.set(under_way.get() + 1);
+        let mut under_way = UnderWay::begin(self, to);
         let outcome = self.until_known(to, post).at(()).await;
+        under_way.is_fixed = true;
+        outcome
+    }
+
+    fn no_more_under_way(&self, to: Rank) {
+        let under_way = &self.under_way[to.index()];
         under_way.set(under_way.get() - 1);
         if self.view.is_some() && under_way.get() == 0 {
             self.settled.notify();
         }
-        outcome
     }
 
     async fn until_known<F>(&self, to: Rank, post: impl Fn() -> F) -> Result<Word, OutcomeUnknown>
@@ -283,6 +288,38 @@ impl<V: Verbs> Net<V> {
     ) -> Result<Word, OutcomeUnknown> {
         bump(&self.counters.compare_swaps);
         self.see_through(home, || self.mesh.compare_swap(home, at, compare.0, swap.0)).at(()).await
+    }
+}
+
+/// An atomic that may execute, or have executed, at a node's words.
+struct UnderWay<'a, V: Verbs> {
+    net: &'a Net<V>,
+    to: Rank,
+    /// Its outcome is known, or will never be, and it executes no more.
+    is_fixed: bool,
+}
+
+impl<'a, V: Verbs> UnderWay<'a, V> {
+    fn begin(net: &'a Net<V>, to: Rank) -> UnderWay<'a, V> {
+        let under_way = &net.under_way[to.index()];
+        under_way.set(under_way.get() + 1);
+        UnderWay { net, to, is_fixed: false }
+    }
+}
+
+/// Where nobody waits for its outcome any more, it has still to be fixed: a late copy must not meet the word's next use.
+impl<V: Verbs> Drop for UnderWay<'_, V> {
+    fn drop(&mut self) {
+        let to = self.to;
+        if self.is_fixed {
+            return self.net.no_more_under_way(to);
+        }
+        let net = self.net.clone();
+        let fixes = async move {
+            net.resolve(to).at(to).await;
+            net.no_more_under_way(to);
+        };
+        drop(self.net.rt.spawn(fixes));
     }
 }
 

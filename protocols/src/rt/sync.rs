@@ -3,9 +3,9 @@
 use super::wait_point::leaf;
 use std::cell::RefCell;
 use std::collections::VecDeque;
-use std::future::Future;
+use std::future::{Future, poll_fn};
 use std::hash::{Hash, Hasher};
-use std::pin::Pin;
+use std::pin::{Pin, pin};
 use std::rc::Rc;
 use std::task::{Context, Poll, Waker};
 
@@ -192,7 +192,7 @@ impl<T> Mailbox<T> {
 
     /// Waits for the oldest value; an error once the mailbox is empty and every sender is gone.
     pub fn recv(&mut self) -> impl Future<Output = Result<T, Closed>> + '_ {
-        std::future::poll_fn(|cx| {
+        poll_fn(|cx| {
             let end = self.poll_recv(cx);
             if end.is_pending() {
                 leaf();
@@ -284,6 +284,34 @@ impl Signal {
             changed.await;
         }
     }
+
+    /// Waits for something, and no longer than until a condition holds: then there is nothing. It looks again after every change.
+    ///
+    /// Explorers are told where the other wait stands: whether the condition holds is told by what it looks at.
+    pub async fn unless<F: Future>(
+        &self,
+        mut condition: impl FnMut() -> bool,
+        comes: F,
+    ) -> Option<F::Output> {
+        let mut comes = pin!(comes);
+        poll_fn(|cx| {
+            if condition() {
+                return Poll::Ready(None);
+            }
+            self.0.borrow_mut().watch(cx);
+            comes.as_mut().poll(cx).map(Some)
+        })
+        .await
+    }
+}
+
+impl SignalState {
+    /// Has the task woken by the next change.
+    fn watch(&mut self, cx: &Context<'_>) {
+        if !self.waiters.iter().any(|w| w.will_wake(cx.waker())) {
+            self.waiters.push(cx.waker().clone());
+        }
+    }
 }
 
 /// Waits for a [`Signal`].
@@ -300,9 +328,7 @@ impl Future for Changed {
         if state.changes != self.seen {
             return Poll::Ready(());
         }
-        if !state.waiters.iter().any(|w| w.will_wake(cx.waker())) {
-            state.waiters.push(cx.waker().clone());
-        }
+        state.watch(cx);
         leaf();
         Poll::Pending
     }

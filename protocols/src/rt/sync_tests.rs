@@ -133,6 +133,28 @@ fn until_looks_again_after_every_change() {
     assert_eq!(looked.get(), 3);
 }
 
+#[test]
+fn a_wait_ends_without_what_it_waits_for_once_a_condition_holds() {
+    for holds in [false, true] {
+        let (signal, (count, waker)) = (Signal::new(), counting());
+        let (sender, receiver) = oneshot();
+        let over = std::cell::Cell::new(false);
+        let mut waiting = pin!(signal.unless(|| over.get(), receiver));
+        let mut cx = Context::from_waker(&waker);
+        assert!(waiting.as_mut().poll(&mut cx).is_pending());
+        signal.notify();
+        assert_eq!(woken(&count), 1);
+        assert!(waiting.as_mut().poll(&mut cx).is_pending(), "something else has changed");
+        over.set(holds);
+        match holds {
+            true => signal.notify(),
+            false => assert_eq!(sender.send(7), Ok(())),
+        }
+        assert_eq!(woken(&count), 2);
+        assert_eq!(waiting.as_mut().poll(&mut cx), Poll::Ready((!holds).then_some(Ok(7))));
+    }
+}
+
 /// A future may be polled by one task and then by another, which has it then.
 #[test]
 fn the_task_that_looked_last_is_woken() {

@@ -125,7 +125,8 @@ pub(crate) struct OutcomeUnknown;
 /// What a requester needs of its node's network.
 ///
 /// Atomics are resolved before they are answered: with [`OutcomeUnknown`], no late copy can execute any more. An
-/// atomic that certainly did not execute is posted again until it has an answer.
+/// atomic that certainly did not execute is posted again until it has an answer. Whoever drops the future of one does not
+/// look at its word any more; the network sees to it that a late copy does no harm.
 pub(crate) trait Wire: 'static {
     /// This node.
     fn me(&self) -> Rank;

@@ -358,8 +358,8 @@ impl<W: Wire> Requester<W> {
 
     pub(super) async fn compare_swap(&self, compare: Word, swap: Word) -> Result<Word, Frozen> {
         let out = self.begin_atomic()?;
-        let step = Step::Swap { out, compare, swap };
-        let outcome = self.wire.compare_swap(out.home, out.at, compare, swap).at(step).await;
+        let asked = self.wire.compare_swap(out.home, out.at, compare, swap);
+        let outcome = self.unless_void(out, asked).at(Step::Swap { out, compare, swap }).await;
         let was = self.end_atomic(out, outcome)?;
         if was != compare {
             bump(&self.wire.counters().swap_misses);
@@ -369,8 +369,20 @@ impl<W: Wire> Requester<W> {
 
     async fn fetch_add(&self, add: u64) -> Result<Word, Frozen> {
         let out = self.begin_atomic()?;
-        let outcome = self.wire.fetch_add(out.home, out.at, add).at(Step::Add { out, add }).await;
+        let asked = self.wire.fetch_add(out.home, out.at, add);
+        let outcome = self.unless_void(out, asked).at(Step::Add { out, add }).await;
         self.end_atomic(out, outcome)
+    }
+
+    /// Waits for what an atomic tells, and not any longer once its view is over: the home of that view may be away for ever, and this
+    /// node hold the lock meanwhile by what it reported to the next one.
+    async fn unless_void<T>(
+        &self,
+        of: Out,
+        told: impl Future<Output = Result<T, OutcomeUnknown>>,
+    ) -> Result<T, OutcomeUnknown> {
+        let is_over = || self.state.borrow().cuts != of.cuts;
+        self.changed.unless(is_over, told).at(()).await.unwrap_or(Err(OutcomeUnknown))
     }
 
     fn begin_atomic(&self) -> Result<Out, Frozen> {

@@ -12,23 +12,23 @@ use weft_verbs::{Nanos, Wait};
 const NODES: u32 = 3;
 
 /// Short times, longer than a connection is away.
-fn settings() -> MembersConfig {
-    MembersConfig { lease: ms(20), drift: ms(1), patience: ms(10), ..MembersConfig::new(NODES) }
+pub(super) fn settings(nodes: u32) -> MembersConfig {
+    MembersConfig { lease: ms(20), drift: ms(1), patience: ms(10), ..MembersConfig::new(nodes) }
 }
 
 /// After a crash nobody waits longer: a renewal is due, is not answered; the one that proposes asks, too; a view is decided,
 /// leases run out.
-fn longest() -> Nanos {
-    let MembersConfig { lease, drift, patience, .. } = settings();
+pub(super) fn longest() -> Nanos {
+    let MembersConfig { lease, drift, patience, .. } = settings(NODES);
     Nanos(lease.0 / 3) + patience * 2 + lease + drift + ms(3)
 }
 
-type Node = (Members<Sim>, LockService<Sim>);
+pub(super) type Node = (Members<Sim>, LockService<Sim>);
 
-fn begin(cluster: &Cluster, node: usize, scheme: Scheme) -> Node {
-    let member = &cluster.members[node];
-    let members = Members::start(&member.rt, &member.mesh, settings()).expect("it starts");
-    let config = LockConfig::new(scheme, NODES);
+pub(super) fn begin(cluster: &Cluster, node: usize, scheme: Scheme) -> Node {
+    let (member, nodes) = (&cluster.members[node], cluster.fabric.nodes());
+    let members = Members::start(&member.rt, &member.mesh, settings(nodes)).expect("it starts");
+    let config = LockConfig::new(scheme, nodes);
     let locks = LockService::start_with(&member.rt, &member.mesh, config, &members).expect("it starts");
     // A node that waits cannot see what a test does from outside: it looks once a millisecond.
     let rt = member.rt.clone();
@@ -41,19 +41,34 @@ fn begin(cluster: &Cluster, node: usize, scheme: Scheme) -> Node {
 }
 
 fn start(scheme: Scheme) -> (Cluster, Vec<Node>) {
-    let cluster = Cluster::new(NODES, 1, Wait::Notify);
-    let nodes = (0..NODES as usize).map(|node| begin(&cluster, node, scheme)).collect();
+    start_of(NODES, scheme)
+}
+
+pub(super) fn start_of(nodes: u32, scheme: Scheme) -> (Cluster, Vec<Node>) {
+    let cluster = Cluster::new(nodes, 1, Wait::Notify);
+    let nodes = (0..nodes as usize).map(|node| begin(&cluster, node, scheme)).collect();
     (cluster, nodes)
 }
 
-fn crash(cluster: &Cluster, node: usize) {
+pub(super) fn crash(cluster: &Cluster, node: usize) {
     cluster.plan(cluster.fabric.now(), Fault::Crash { node: NodeId(node as u32) });
     cluster.run(Nanos(1));
 }
 
+pub(super) fn come_back(cluster: &mut Cluster, nodes: &mut [Node], node: usize, scheme: Scheme) {
+    cluster.plan(cluster.fabric.now(), Fault::Restart { node: NodeId(node as u32) });
+    cluster.run(ms(1));
+    cluster.members[node] = cluster.start(node as u32);
+    nodes[node] = begin(cluster, node, scheme);
+}
+
 /// A lock that is at home on this node, while all are there.
 fn at_home(node: usize) -> LockKey {
-    (0..).map(LockKey).find(|key| key.home(NODES) == rank(node)).expect("every node is a home")
+    at_home_of(NODES, node)
+}
+
+pub(super) fn at_home_of(nodes: u32, node: usize) -> LockKey {
+    (0..).map(LockKey).find(|key| key.home(nodes) == rank(node)).expect("every node is a home")
 }
 
 /// When a lock was granted and with which token, or why it was not.
@@ -61,10 +76,10 @@ type Granted = Result<(Nanos, Option<Token>), LockError>;
 
 /// A request, and what has come of it.
 #[derive(Clone, Default)]
-struct Request(Rc<RefCell<Option<Granted>>>);
+pub(super) struct Request(Rc<RefCell<Option<Granted>>>);
 
 impl Request {
-    fn granted_at(&self) -> Option<Nanos> {
+    pub(super) fn granted_at(&self) -> Option<Nanos> {
         self.0.borrow().as_ref().and_then(|result| result.as_ref().ok()).map(|(at, _)| *at)
     }
 
@@ -74,7 +89,7 @@ impl Request {
 }
 
 /// Asks for a lock, and does something with the grant.
-fn ask<F: Future<Output = ()> + 'static>(
+pub(super) fn ask<F: Future<Output = ()> + 'static>(
     cluster: &Cluster,
     nodes: &[Node],
     node: usize,
@@ -96,7 +111,7 @@ fn ask<F: Future<Output = ()> + 'static>(
     request
 }
 
-async fn for_ever(grant: Grant<Sim>) {
+pub(super) async fn for_ever(grant: Grant<Sim>) {
     grant.lost().await;
 }
 
@@ -178,10 +193,7 @@ fn a_member_that_comes_back_takes_part_again_and_its_locks_come_home() {
         let first = ask(&cluster, &nodes, 2, at_home(1), for_ever);
         crash(&cluster, 1);
         cluster.run(ms(5));
-        cluster.plan(cluster.fabric.now(), Fault::Restart { node: NodeId(1) });
-        cluster.run(ms(1));
-        cluster.members[1] = cluster.start(1);
-        nodes[1] = begin(&cluster, 1, scheme);
+        come_back(&mut cluster, &mut nodes, 1, scheme);
         cluster.run(longest());
         assert_eq!(nodes[0].0.view().map(|view| view.members.len()), Some(3));
         let second = ask(&cluster, &nodes, 1, at_home(1), for_ever);

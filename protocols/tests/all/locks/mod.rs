@@ -8,6 +8,7 @@ mod downgrade;
 mod faults;
 mod fingerprints;
 mod members;
+mod out_of_reach;
 mod requests;
 mod strangers;
 

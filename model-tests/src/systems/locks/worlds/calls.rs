@@ -74,6 +74,7 @@ pub(super) fn worlds() -> Vec<Entry> {
         "srsl-tries-held" SRSL, Held, "X+T,t", "the same, beside a hold that lasts, of another application of its node and of another node";
         "srsl-held-downgraded" SRSL, Held, "D,s", "the lock server: who goes on sharing for long lets others share";
         "srsl-deadlines" SRSL, Held, "X,Us,u", "the lock server: who has waited for too long gives up";
+        "srsl-deadlines-tries" SRSL, Held, "X,UT", "the same, and tries then";
         "srsl-local" SRSL, Held, "x+x,x", "the lock server: two applications of a node";
         "srsl-local-shared" SRSL, Held, "d+s,s+x", "the same, which share";
         "srsl-in-turn" Calls { hand_overs: Some(0), ..SRSL }, Held, "x+x,x", "the same, and none hands the lock to the other";
@@ -89,6 +90,7 @@ pub(super) fn worlds() -> Vec<Entry> {
         "ncosed-tries-shared" NCOSED, Held, "t,s,x", "the same, beside somebody who shares";
         "ncosed-tries-held" NCOSED, Held, "X+T,t", "the same, beside a hold that lasts, of another application of its node and of another node";
         "ncosed-deadlines" NCOSED, Held, "X,Us,u", "N-CoSED: who has waited for too long gives up";
+        "ncosed-deadlines-tries" NCOSED, Held, "X,UT", "the same, and tries then";
         "ncosed-local" NCOSED, Held, "x+x,x", "N-CoSED: two applications of a node";
         "ncosed-local-shared" NCOSED, Held, "d+s,s+x", "the same, which share";
         "ncosed-in-turn" Calls { hand_overs: Some(0), ..NCOSED }, Held, "x+x,x",
