@@ -78,6 +78,8 @@ macro_rules! conformance_cases {
                 nothing_behind_a_refused_request_is_executed
                 a_region_that_goes_amid_a_write_refuses_the_rest
                 a_region_that_goes_amid_a_read_refuses_the_rest
+                a_region_deregistered_amid_a_write_is_not_written_on
+                a_region_deregistered_amid_a_read_is_not_read_on
                 keys_and_addresses_of_living_regions_differ
             }
             revocation {

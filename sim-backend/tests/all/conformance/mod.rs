@@ -41,6 +41,8 @@ const DELIBERATE: &[((&str, &str), Rule)] = &[
     (("duplicates", "a_duplicate_atomic_is_answered_from_the_record"), Rule::MixedAtomics),
     (("keys", "a_region_that_goes_amid_a_read_refuses_the_rest"), Rule::Deregistered),
     (("keys", "a_region_that_goes_amid_a_write_refuses_the_rest"), Rule::Deregistered),
+    (("keys", "a_region_deregistered_amid_a_read_is_not_read_on"), Rule::Deregistered),
+    (("keys", "a_region_deregistered_amid_a_write_is_not_written_on"), Rule::Deregistered),
     (("shapes", "a_queue_pair_can_connect_to_itself"), Rule::MixedAtomics),
 ];
 
