@@ -182,6 +182,7 @@ macro_rules! conformance_cases {
                 a_write_with_immediate_data_waits_for_its_receive_buffer
                 a_plain_write_needs_no_receive_buffer
                 exhausted_rnr_retries_are_fatal
+                a_write_that_found_no_buffer_for_its_end_may_have_written
                 as_many_rnr_retries_as_allowed_are_made
                 the_last_rnr_retry_still_succeeds
                 seven_rnr_retries_are_without_end
