@@ -120,13 +120,14 @@ impl Device<Hw> for HwDevice {
         let reactor = Reactor::new()?;
         let hint = reactor.watch(raw.async_fd())?;
         let model = self.model(&limits);
-        let links = (1..=limits.ports).map(|port| Ok(link_layer_of(raw.port(port)?.link_layer)));
+        let ports: Vec<_> = (1..=limits.ports).map(|port| raw.port(port)).collect::<Result<_>>()?;
         let inner = ContextInner {
             device: self.clone(),
             limits,
             quirks: model.quirks(),
             model,
-            links: links.collect::<Result<_>>()?,
+            links: ports.iter().map(|port| link_layer_of(port.link_layer)).collect(),
+            max_msg: largest_message(ports.iter().map(|port| port.max_msg_sz)),
             ledgers: RefCell::default(),
             cqs: RefCell::default(),
             next_id: Cell::new(1),
@@ -187,6 +188,8 @@ pub(crate) struct ContextInner {
     pub quirks: Quirks,
     /// Each port's link layer.
     links: Vec<LinkLayer>,
+    /// The longest message that each port carries.
+    pub max_msg: u32,
     pub ledgers: RefCell<Ledgers>,
     /// For events about them.
     cqs: RefCell<BTreeMap<u32, Weak<CqHandle>>>,
@@ -213,6 +216,12 @@ pub(crate) struct ContextInner {
 /// Most inline bytes that this backend offers. `ibverbs` does not say what a device can take; all drivers that are
 /// known to work here grant this much.
 const MAX_INLINE: u32 = 220;
+
+/// The largest message of a device whose ports have these. No connection carries more than 2 GiB (IBA 9.7.1), and some providers
+/// cannot tell so much.
+fn largest_message(ports: impl Iterator<Item = u32>) -> u32 {
+    ports.fold(i32::MAX as u32, u32::min)
+}
 
 impl ContextInner {
     /// A number for an object that events name.
@@ -333,7 +342,7 @@ impl ContextInner {
             max_cqe: limits.max_cqe,
             max_mr: limits.max_mr,
             max_mr_size: limits.max_mr_size,
-            max_msg: self.raw.port(1).map_or(0, |port| port.max_msg_sz),
+            max_msg: self.max_msg,
             max_dest_rd_atomic: byte(limits.max_dest_rd_atomic),
             max_rd_atomic: byte(limits.max_rd_atomic),
             max_srq: limits.max_srq,

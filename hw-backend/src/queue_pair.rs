@@ -517,9 +517,16 @@ pub(crate) fn check_sges(
         sum += u64::from(sge.len);
         each(raw_sge(sge));
     }
-    let bound = u64::from(u32::MAX);
+    payload(sum, pd.context.max_msg)
+}
+
+/// The length of a list, which is at most that of the device's largest message. The adapter does not always say so itself: a
+/// provider may keep a mark of its own in a range's highest bit, as mlx5 does for inline data.
+#[inline]
+fn payload(sum: u64, largest: u32) -> Result<u32> {
+    let bound = u64::from(largest);
     let too_large = VerbsError::TooLarge { what: "the payload's length", value: sum, bound };
-    u32::try_from(sum).map_err(|_| too_large)
+    u32::try_from(sum).ok().filter(|len| *len <= largest).ok_or(too_large)
 }
 
 /// Checks that a receive's ranges lie within their regions. An adapter may take a short message without a look at the
@@ -551,5 +558,21 @@ impl HwAh {
     pub(crate) fn create(pd: &HwPd, path: &Path) -> Result<HwAh> {
         let link = pd.context.link(path.port)?;
         Ok(HwAh(Rc::new(ffi::Ah::create(&pd.raw, &convert::vector(path, link))?)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_list_is_longer_than_the_largest_message() {
+        const LARGEST: u32 = 1 << 30;
+        assert_eq!(payload(0, LARGEST), Ok(0));
+        assert_eq!(payload(u64::from(LARGEST), LARGEST), Ok(LARGEST));
+        for sum in [u64::from(LARGEST) + 1, 1 << 31, (1 << 32) - 1, 1 << 32, (1 << 32) + 8] {
+            let refused = payload(sum, LARGEST);
+            assert!(matches!(refused, Err(VerbsError::TooLarge { value, .. }) if value == sum), "{refused:?}");
+        }
     }
 }

@@ -48,6 +48,7 @@ macro_rules! conformance_cases {
             misuse {
                 oversize_inline_data_is_refused
                 too_many_ranges_are_refused
+                a_list_longer_than_the_largest_message_is_refused
                 inline_data_is_refused_where_nothing_is_sent
                 an_atomic_wants_one_local_range_of_eight_bytes
                 a_range_outside_its_region_is_never_sent
