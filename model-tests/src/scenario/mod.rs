@@ -22,8 +22,8 @@ pub use jitter::Jitter;
 pub use membership::Membership;
 pub use overrides::Override;
 pub use schema::{
-    Cluster, Connect, FAULT_KINDS, FaultSpec, Pair, Pick, Run, Scenario, Topology, Transport, WaitStyle,
-    WaySpec,
+    Cluster, Connect, FAULT_KINDS, FaultSpec, Keys, Pair, Pick, Run, Scenario, Topology, Transport,
+    WaitStyle, WaySpec,
 };
 pub use swarm::swarm;
 pub(crate) use swarm::{seeded as seeded_swarm, some_nodes};
