@@ -79,15 +79,21 @@ impl HwDevice {
 }
 
 /// Where a device departs from the specification in a way that a backend can make up for.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug)]
 pub(crate) struct Quirks {
-    /// Soft-RoCE.
-    pub software: bool,
+    /// What the contract knows and the device has not, whatever it says of itself.
+    pub lacks: Caps,
     /// A transport retry count of 7 is for ever: six is the most that ends (`rxe_comp.c` of Linux 6.1).
     pub seven_retries_are_endless: bool,
     /// Receives posted to a queue pair in error are flushed only once it is moved to the error state again: the post
     /// does not reach the driver.
     pub late_receives_need_a_push: bool,
+}
+
+impl Default for Quirks {
+    fn default() -> Quirks {
+        Quirks { lacks: Caps::empty(), seven_retries_are_endless: false, late_receives_need_a_push: false }
+    }
 }
 
 /// What is known of a device beyond what it says of itself.
@@ -99,11 +105,16 @@ enum Model {
 impl Model {
     fn quirks(&self) -> Quirks {
         match self {
+            // It raises no such event, and never says that it has drained (Linux 6.1).
             Model::SoftRoce => Quirks {
-                software: true,
+                lacks: Caps::QP_EVENTS | Caps::SQD,
                 seven_retries_are_endless: true,
                 late_receives_need_a_push: true,
             },
+            // Its driver has no way from RTS to SQD (`__mlx5_ib_modify_qp` of Linux: EINVAL).
+            Model::Adapter(driver) if driver.starts_with("mlx5_core") => {
+                Quirks { lacks: Caps::SQD, ..Quirks::default() }
+            }
             Model::Adapter(_) => Quirks::default(),
         }
     }
@@ -120,13 +131,14 @@ impl Device<Hw> for HwDevice {
         let reactor = Reactor::new()?;
         let hint = reactor.watch(raw.async_fd())?;
         let model = self.model(&limits);
-        let links = (1..=limits.ports).map(|port| Ok(link_layer_of(raw.port(port)?.link_layer)));
+        let ports: Vec<_> = (1..=limits.ports).map(|port| raw.port(port)).collect::<Result<_>>()?;
         let inner = ContextInner {
             device: self.clone(),
             limits,
             quirks: model.quirks(),
             model,
-            links: links.collect::<Result<_>>()?,
+            links: ports.iter().map(|port| link_layer_of(port.link_layer)).collect(),
+            max_msg: largest_message(ports.iter().map(|port| port.max_msg_sz)),
             ledgers: RefCell::default(),
             cqs: RefCell::default(),
             next_id: Cell::new(1),
@@ -187,6 +199,8 @@ pub(crate) struct ContextInner {
     pub quirks: Quirks,
     /// Each port's link layer.
     links: Vec<LinkLayer>,
+    /// The longest message that each port carries.
+    pub max_msg: u32,
     pub ledgers: RefCell<Ledgers>,
     /// For events about them.
     cqs: RefCell<BTreeMap<u32, Weak<CqHandle>>>,
@@ -213,6 +227,12 @@ pub(crate) struct ContextInner {
 /// Most inline bytes that this backend offers. `ibverbs` does not say what a device can take; all drivers that are
 /// known to work here grant this much.
 const MAX_INLINE: u32 = 220;
+
+/// The largest message of a device whose ports have these. No connection carries more than 2 GiB (IBA 9.7.1), and some providers
+/// cannot tell so much.
+fn largest_message(ports: impl Iterator<Item = u32>) -> u32 {
+    ports.fold(i32::MAX as u32, u32::min)
+}
 
 impl ContextInner {
     /// A number for an object that events name.
@@ -258,11 +278,7 @@ impl ContextInner {
         // Ethernet carries no migration request: whatever a RoCE device advertises, it does not migrate.
         let infiniband = self.links.iter().all(|link| *link == LinkLayer::InfiniBand);
         caps.set(Caps::APM, infiniband && self.limits.says_apm());
-        if self.quirks.software {
-            // It raises no such event, and never says that it has drained (Linux 6.1).
-            caps -= Caps::QP_EVENTS | Caps::SQD;
-        }
-        caps
+        caps - self.quirks.lacks
     }
 
     /// The address by which peers reach this device, by which `rdma_cm` also finds the port and the GID: over Ethernet that of
@@ -333,7 +349,7 @@ impl ContextInner {
             max_cqe: limits.max_cqe,
             max_mr: limits.max_mr,
             max_mr_size: limits.max_mr_size,
-            max_msg: self.raw.port(1).map_or(0, |port| port.max_msg_sz),
+            max_msg: self.max_msg,
             max_dest_rd_atomic: byte(limits.max_dest_rd_atomic),
             max_rd_atomic: byte(limits.max_rd_atomic),
             max_srq: limits.max_srq,
@@ -505,5 +521,24 @@ impl Context<Hw> for HwContext {
 
     fn host(&self) -> HwHost {
         self.0.host.clone()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_device_claims_no_state_that_its_driver_cannot_reach() {
+        let lacks = |driver: &str| Model::Adapter(driver.to_string()).quirks().lacks;
+        assert_eq!(lacks("mlx5_core"), Caps::SQD);
+        assert_eq!(lacks("mlx4_core"), Caps::empty());
+        assert_eq!(Model::SoftRoce.quirks().lacks, Caps::SQD | Caps::QP_EVENTS);
+    }
+
+    #[test]
+    fn the_largest_message_is_one_that_every_port_carries_and_a_request_can_tell() {
+        assert_eq!(largest_message([1 << 30, 1 << 23].into_iter()), 1 << 23);
+        assert_eq!(largest_message([u32::MAX].into_iter()), (1 << 31) - 1);
     }
 }

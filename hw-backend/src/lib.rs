@@ -63,6 +63,7 @@ with_ibverbs! {
     mod disk;
     mod driver;
     mod ffi;
+    mod given;
     mod host;
     mod ledger;
     mod memory;

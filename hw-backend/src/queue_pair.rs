@@ -3,6 +3,7 @@
 use crate::completion::HwCq;
 use crate::device::ContextInner;
 use crate::ffi::{self, Attributes, QpSizes, RawSge, RecvBatch, RecvRoom, SendBatch, SendRoom, refused};
+use crate::given::Given;
 use crate::ledger::{Hold, QueueIndex, Side};
 use crate::memory::{HwMr, HwPd};
 use crate::shared_receive::HwSrq;
@@ -19,14 +20,6 @@ use weft_verbs::{
 /// A queue pair.
 #[derive(Clone)]
 pub struct HwQp(Rc<QpHandle>);
-
-/// What the transitions were given.
-#[derive(Clone, Copy, Default)]
-struct Given {
-    init: Option<ToInit>,
-    rtr: Option<ToRtr>,
-    rts: Option<ToRts>,
-}
 
 struct QpHandle {
     kind: QpType,
@@ -124,8 +117,15 @@ impl HwQp {
         drop(released);
     }
 
+    /// What has changed of itself. A connection that has moved to its alternate path is known to be on it from then on.
+    fn look(&self) -> Result<ffi::Queried> {
+        let raw = self.0.raw().query()?;
+        self.0.given.borrow_mut().settle(convert::migration_of(raw.migration));
+        Ok(raw)
+    }
+
     fn hw_state(&self) -> Result<QpState> {
-        Ok(convert::qp_state_of(self.0.raw().query()?.state))
+        Ok(convert::qp_state_of(self.look()?.state))
     }
 
     fn check_path(&self, path: &Path) -> Result<LinkLayer> {
@@ -222,28 +222,6 @@ impl HwQp {
             Modify::Sqd { notify } => Ok(Attributes::new().tell_drained(*notify)),
         }
     }
-
-    /// Writes down what a transition was given.
-    fn remember(&self, change: &Modify) {
-        let mut given = self.0.given.borrow_mut();
-        match change {
-            Modify::Reset => *given = Given::default(),
-            Modify::Init(to) => given.init = Some(*to),
-            Modify::Rtr(to) => given.rtr = Some(*to),
-            Modify::Rts(to) => given.rts = Some(*to),
-            Modify::Update(to) => {
-                let Given { init, rtr, .. } = &mut *given;
-                if let Some(init) = init {
-                    init.access = to.access.unwrap_or(init.access);
-                    init.qkey = to.qkey.unwrap_or(init.qkey);
-                }
-                if let Some(rtr) = rtr {
-                    rtr.min_rnr_timer = to.min_rnr_timer.unwrap_or(rtr.min_rnr_timer);
-                }
-            }
-            Modify::Sqd { .. } | Modify::Resume | Modify::Err => {}
-        }
-    }
 }
 
 fn with_alternate(attributes: Attributes, alt: Option<&AltPath>) -> Attributes {
@@ -288,7 +266,7 @@ impl QueuePair<Hw> for HwQp {
     }
 
     fn query(&self) -> Result<QpAttr> {
-        let raw = self.0.raw().query()?;
+        let raw = self.look()?;
         let given = *self.0.given.borrow();
         Ok(QpAttr {
             state: convert::qp_state_of(raw.state),
@@ -312,7 +290,7 @@ impl QueuePair<Hw> for HwQp {
         };
         self.0.raw().modify(attributes)?;
         self.0.state.set(to);
-        self.remember(change);
+        self.0.given.borrow_mut().remember(change);
         if matches!(change, Modify::Reset) {
             self.forget();
         }
@@ -539,9 +517,16 @@ pub(crate) fn check_sges(
         sum += u64::from(sge.len);
         each(raw_sge(sge));
     }
-    let bound = u64::from(u32::MAX);
+    payload(sum, pd.context.max_msg)
+}
+
+/// The length of a list, which is at most that of the device's largest message. The adapter does not always say so itself: a
+/// provider may keep a mark of its own in a range's highest bit, as mlx5 does for inline data.
+#[inline]
+fn payload(sum: u64, largest: u32) -> Result<u32> {
+    let bound = u64::from(largest);
     let too_large = VerbsError::TooLarge { what: "the payload's length", value: sum, bound };
-    u32::try_from(sum).map_err(|_| too_large)
+    u32::try_from(sum).ok().filter(|len| *len <= largest).ok_or(too_large)
 }
 
 /// Checks that a receive's ranges lie within their regions. An adapter may take a short message without a look at the
@@ -573,5 +558,21 @@ impl HwAh {
     pub(crate) fn create(pd: &HwPd, path: &Path) -> Result<HwAh> {
         let link = pd.context.link(path.port)?;
         Ok(HwAh(Rc::new(ffi::Ah::create(&pd.raw, &convert::vector(path, link))?)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_list_is_longer_than_the_largest_message() {
+        const LARGEST: u32 = 1 << 30;
+        assert_eq!(payload(0, LARGEST), Ok(0));
+        assert_eq!(payload(u64::from(LARGEST), LARGEST), Ok(LARGEST));
+        for sum in [u64::from(LARGEST) + 1, 1 << 31, (1 << 32) - 1, 1 << 32, (1 << 32) + 8] {
+            let refused = payload(sum, LARGEST);
+            assert!(matches!(refused, Err(VerbsError::TooLarge { value, .. }) if value == sum), "{refused:?}");
+        }
     }
 }

@@ -30,6 +30,8 @@ pub struct Config {
     pub visibility: Nanos,
     /// By how much latencies vary; not at all by default. Untimed worlds ignore it.
     pub jitter: Jitter,
+    /// How adapters give out memory keys.
+    pub keys: Keys,
     /// Whether the [sanitizer](crate::sanitizer) watches, as it does unless speed is what is measured: it changes
     /// nothing but the time that a run takes.
     pub sanitize: bool,
@@ -49,6 +51,7 @@ impl Config {
             log: false,
             visibility: Nanos::ZERO,
             jitter: Jitter::NONE,
+            keys: Keys::default(),
             sanitize: true,
         }
     }
@@ -60,6 +63,19 @@ pub enum Topology {
     /// Every port of every adapter of every node is on a cable to the one switch.
     #[default]
     Switch,
+}
+
+/// How adapters give out memory keys. Adapters do either, so a protocol is to be right under both.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub enum Keys {
+    /// A key that has died comes again late, after 4,352 registrations at least; and a part of a region has an address of its own,
+    /// which never comes again. So what a peer kept of a region that is gone is refused, for ever.
+    #[default]
+    Rest,
+    /// The key that died last is that of the adapter's very next region, as where Linux's mlx5 driver keeps dead keys of one size for
+    /// the next registration; and a part of a region has the address of its bytes in the whole one. So what a peer kept of a part
+    /// opens the next part of the same range.
+    Stack,
 }
 
 /// In which order events of the same virtual instant happen.

@@ -53,7 +53,7 @@ pub mod bench {
 
 pub use access::RegionId;
 pub use config::{
-    Config, ConfigError, MAX_DEVICES, MAX_NODES, MAX_PORTS, MAX_UNTIMED_PORTS, Order, Topology,
+    Config, ConfigError, Keys, MAX_DEVICES, MAX_NODES, MAX_PORTS, MAX_UNTIMED_PORTS, Order, Topology,
 };
 pub use fabric::{Fabric, RunEnd};
 pub use ids::NodeId;

@@ -80,7 +80,7 @@ pub struct DeviceAttr {
     pub max_mr: u32,
     /// Largest memory region, in bytes.
     pub max_mr_size: u64,
-    /// Largest message, in bytes.
+    /// Largest message, in bytes. A longer list of ranges is refused when it is posted.
     pub max_msg: u32,
     /// Most reads and atomics that a queue pair serves at a time, as responder.
     pub max_dest_rd_atomic: u8,

@@ -114,8 +114,8 @@ pub struct PostError {
 /// Why a posted work request failed: the status of its completion (IBA 11.6.2).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Error)]
 pub enum WcError {
-    /// Local length error. Send: the payload is longer than the port's largest message, or an answer did not
-    /// fit. Receive: the message is longer than the receive buffer.
+    /// Local length error. Send: a datagram is longer than a packet, or an answer did not fit. Receive: the
+    /// message is longer than the receive buffer.
     #[error("local length error")]
     LocLen,
     /// Local queue-pair operation error: the request is inconsistent with the queue pair.
@@ -190,16 +190,19 @@ impl WcError {
     ///
     /// Conservative: `Untouched` only where the transport's own rules promise it. A flushed request is
     /// `Unknown` because it may have left before the queue pair failed; a local protection error is, because
-    /// an adapter may notice it only when an answer (an atomic's old value) has nowhere to go.
+    /// an adapter may notice it only when an answer (an atomic's old value) has nowhere to go. One that found no receive buffer is,
+    /// because of a write with immediate data all packets but the last need none, and an earlier copy of it may still be on its way
+    /// to a buffer that is posted later.
     pub fn far_side(self) -> FarSide {
         match self {
-            WcError::LocQpOp | WcError::MwBind | WcError::RnrRetryExc => FarSide::Untouched,
+            WcError::LocQpOp | WcError::MwBind => FarSide::Untouched,
             WcError::RemInvReq | WcError::RemAccess => FarSide::MayHavePart,
             WcError::LocLen
             | WcError::LocProt
             | WcError::Flush
             | WcError::RemOp
             | WcError::RetryExc
+            | WcError::RnrRetryExc
             | WcError::BadResp
             | WcError::Fatal
             | WcError::General => FarSide::Unknown,

@@ -150,8 +150,10 @@ pub trait MemoryRegion: Clone + 'static {
     fn store(&self, at: usize, value: u64) -> Result<()>;
     /// Ends the registration: on success no peer, and no request of this node, can reach the memory by it any more, whatever
     /// keys they still have (IBA 10.6.5). The bytes stay the owner's for as long as a handle lives: the accessors of this trait go
-    /// on working, and requests that name the region are refused when they are posted. The next region has other keys; a later one may be
-    /// given the same, also while handles live: an adapter does not know of them. A second time, by whatever handle, it does nothing.
+    /// on working, and requests that name the region are refused when they are posted. Its keys may be given out again at once, to the very
+    /// next region, also while handles live: an adapter does not know of them. With an old key a peer then reaches what the new region lets
+    /// peers reach, if it names an address of that one; a part of the same range has the same addresses. A second
+    /// time, by whatever handle, it does nothing.
     ///
     /// To drop the last handle is no revocation: other handles and posted requests keep a region registered, and nobody
     /// is told when the last of them is gone. Fence the queue pairs through which peers reach the region first

@@ -91,8 +91,8 @@ fn resuming_and_updating_are_refused_where_no_send_queue_runs() {
 #[test]
 fn only_statuses_that_promise_it_leave_the_far_side_untouched() {
     let untouched: Vec<_> = WcError::ALL.into_iter().filter(|e| e.far_side() == FarSide::Untouched).collect();
-    assert_eq!(untouched, [WcError::LocQpOp, WcError::RnrRetryExc, WcError::MwBind]);
-    for lost in [WcError::RetryExc, WcError::Flush, WcError::RemOp] {
+    assert_eq!(untouched, [WcError::LocQpOp, WcError::MwBind]);
+    for lost in [WcError::RetryExc, WcError::RnrRetryExc, WcError::Flush, WcError::RemOp] {
         assert_eq!(lost.far_side(), FarSide::Unknown);
     }
 }

@@ -29,7 +29,7 @@ pub(crate) use memory::{Mr, Pd, TransferGuard};
 pub use os::cycles;
 pub(crate) use os::{Alarm, Epoll, Readiness, connect_without_waiting, interface_address, random_seed};
 pub(crate) use post::{RawSge, RecvBatch, RecvRoom, SendBatch, SendRoom};
-pub(crate) use qp::{Ah, Attributes, Qp, QpSizes, Srq, Vector};
+pub(crate) use qp::{Ah, Attributes, Qp, QpSizes, Queried, Srq, Vector};
 
 use weft_verbs::VerbsError;
 

@@ -148,8 +148,8 @@ impl<M: Model> Execution<M> {
         let shape = model.shape();
         let profile = Profile::builtin("ncosed-2007").expect("it is built in");
         let devices = model.rails();
-        let config =
-            Config { devices, order: Order::Untimed, sanitize: false, ..Config::new(shape.nodes, profile) };
+        let (order, keys, sanitize) = (Order::Untimed, model.keys(), false);
+        let config = Config { devices, order, keys, sanitize, ..Config::new(shape.nodes, profile) };
         let fabric = Fabric::new(config, Box::new(First)).expect("a small cluster can be built");
         // A repair that comes sooner leaves less broken: connections that lost a packet, or that one end has given up, which
         // other kinds of faults bring about, too.

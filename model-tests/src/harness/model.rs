@@ -10,7 +10,7 @@ use crate::oracle::Oracles;
 use weft_protocols::rt::fingerprint::StateHasher;
 use weft_protocols::transport::MeshConfig;
 use weft_sim::explore::{FaultSet, Outcome};
-use weft_sim::{Fabric, NodeId};
+use weft_sim::{Fabric, Keys, NodeId};
 use weft_verbs::{Nanos, Node, QpNum};
 
 /// Programs for the nodes of a small cluster, and what must hold of them.
@@ -30,6 +30,11 @@ pub trait Model {
     /// How many adapters each of its nodes has, and each its own cable.
     fn rails(&self) -> u8 {
         1
+    }
+
+    /// How its nodes' adapters give out memory keys.
+    fn keys(&self) -> Keys {
+        Keys::Rest
     }
 
     /// Changes the settings of every node's connections.

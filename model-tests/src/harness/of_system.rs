@@ -19,7 +19,7 @@ use weft_protocols::rt::fingerprint::StateHasher;
 use weft_protocols::rt::{Rt, WaitPoint};
 use weft_protocols::transport::{MeshConfig, MeshStats};
 use weft_sim::explore::{AccessKind, FaultSet, Outcome};
-use weft_sim::{NodeId, Sim};
+use weft_sim::{Keys, NodeId, Sim};
 use weft_verbs::{Nanos, Wait};
 
 /// The system of a model.
@@ -66,6 +66,11 @@ pub trait SystemModel: Clone + 'static {
     /// The cluster. Node 0 has a connection to itself, for atomics on its own words.
     fn shape(&self, nodes: u32) -> Shape {
         Shape { nodes, wait: Wait::Poll, home: Some(0), one_by_one: true }
+    }
+
+    /// How the nodes' adapters give out memory keys; see [`Model::keys`].
+    fn keys(&self) -> Keys {
+        Keys::Rest
     }
 
     /// Changes the settings of every node's connections.
@@ -332,6 +337,10 @@ impl<M: SystemModel> Model for OfSystem<M> {
 
     fn shape(&self) -> Shape {
         self.model.shape(self.requests.nodes())
+    }
+
+    fn keys(&self) -> Keys {
+        self.model.keys()
     }
 
     fn mesh(&self, config: &mut MeshConfig) {

@@ -15,7 +15,7 @@ use weft_protocols::rt::{JoinHandle, Rt, RtConfig};
 use weft_protocols::transport::{Acquainted, BootstrapError, Introduced, Mesh, MeshConfig, Rank};
 use weft_sim::choice::{Choice, Seeded};
 use weft_sim::profile::Profile;
-use weft_sim::{Config, Fabric, NodeId, Sim, SimDevice, Topology};
+use weft_sim::{Config, Fabric, Keys, NodeId, Sim, SimDevice, Topology};
 use weft_verbs::{AckTimeout, Device, Mtu, Nanos, Retries, Verbs};
 
 /// What one machine runs.
@@ -210,8 +210,12 @@ fn config(scenario: &Scenario, profile: &Profile) -> Config {
     let topology = match scenario.cluster.topology {
         scenario::Topology::Switch => Topology::Switch,
     };
+    let keys = match scenario.cluster.keys {
+        scenario::Keys::Rest => Keys::Rest,
+        scenario::Keys::Stack => Keys::Stack,
+    };
     let (devices, jitter) = (scenario.cluster.rails, scenario.cluster.jitter.of_fabric());
-    Config { devices, topology, jitter, ..Config::new(scenario.cluster.nodes, profile.clone()) }
+    Config { devices, topology, jitter, keys, ..Config::new(scenario.cluster.nodes, profile.clone()) }
 }
 
 /// What all nodes are called in the network, by rail and rank; on either backend.

@@ -25,8 +25,8 @@ pub use overrides::Override;
 pub use quits::Quits;
 pub(crate) use quits::Quitter;
 pub use schema::{
-    Cluster, Connect, FAULT_KINDS, FaultSpec, Pair, Pick, Run, Scenario, Topology, Transport, WaitStyle,
-    WaySpec,
+    Cluster, Connect, FAULT_KINDS, FaultSpec, Keys, Pair, Pick, Run, Scenario, Topology, Transport,
+    WaitStyle, WaySpec,
 };
 pub use swarm::swarm;
 pub(crate) use swarm::{seeded as seeded_swarm, some_nodes};

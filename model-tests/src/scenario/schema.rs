@@ -88,6 +88,10 @@ pub struct Cluster {
     /// completions of one queue stay in order, and the median is the profile's. Real devices have their own.
     #[serde(default, skip_serializing_if = "Jitter::is_usual")]
     pub jitter: Jitter,
+    /// How adapters give out memory keys: `"rest"` (a key that has died comes again late) or `"stack"` (the very next region gets
+    /// it, as on mlx5: [`weft_sim::Keys`]). Default: `"rest"`. Real devices have their own way.
+    #[serde(default, skip_serializing_if = "Keys::is_rest")]
+    pub keys: Keys,
     /// On real machines, the RDMA device, as `weft devices` names it; the same on all of them. Default: the first.
     /// `weft node --device` overrides it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -116,10 +120,23 @@ fn is_one(rails: &u8) -> bool {
 impl Cluster {
     /// So many machines, with the default of everything else.
     pub fn of(nodes: u32) -> Cluster {
-        let (wait, topology, connect, jitter) = Default::default();
+        let (wait, topology, connect, jitter, keys) = Default::default();
         let (device, device_port, gid, members) = (None, None, None, None);
         let (profile, rails) = (present_day(), one());
-        Cluster { nodes, profile, wait, topology, connect, rails, jitter, device, device_port, gid, members }
+        Cluster {
+            nodes,
+            profile,
+            wait,
+            topology,
+            connect,
+            rails,
+            jitter,
+            keys,
+            device,
+            device_port,
+            gid,
+            members,
+        }
     }
 
     /// The same with every latency as the profile has it: for what measures.
@@ -177,6 +194,23 @@ pub enum Topology {
     /// Every adapter of every machine has one cable to one switch.
     #[default]
     Switch,
+}
+
+/// How adapters give out memory keys.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Keys {
+    /// A key that has died comes again late.
+    #[default]
+    Rest,
+    /// The key that died last is the next region's.
+    Stack,
+}
+
+impl Keys {
+    fn is_rest(&self) -> bool {
+        *self == Keys::Rest
+    }
 }
 
 /// `[transport]`: how soon an adapter gives a connection up.

@@ -152,7 +152,7 @@ const MISTAKES: &[(&str, &str, &str)] = &[
     (
         "nodes = 16",
         "nodes = 16\ncolour = 3",
-        "s.toml:6: [cluster] colour: no such field; there are: nodes, profile, wait, topology, connect, rails, jitter, device, device_port, gid, members",
+        "s.toml:6: [cluster] colour: no such field; there are: nodes, profile, wait, topology, connect, rails, jitter, keys, device, device_port, gid, members",
     ),
     ("[workload]", "[workloads]", "s.toml:10: [workloads]: no such field; did you mean workload?"),
     ("nodes = 16", "nodes = ", "s.toml:5: not TOML: string values must be quoted, expected literal string"),

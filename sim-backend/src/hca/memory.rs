@@ -1,9 +1,12 @@
 //! Memory regions: keys, bounds, rights.
 
 use super::bytes::{Bytes, PAGE};
+use super::keys::{KeyStack, keys_of, number_of, numbered};
 use super::{Gather, Key, Late, Slab};
 use crate::access::RegionId;
+use crate::config::Keys;
 use crate::in_place::clone_in_place;
+use std::hash::{Hash, Hasher};
 use std::ops::Range;
 use std::rc::Rc;
 use weft_verbs::{AccessFlags, PinnedMemory, QpNum, VerbsError, WcError};
@@ -29,18 +32,22 @@ pub struct Region {
     lent: Vec<(usize, usize)>,
     /// The region of which it is a part, and where in it.
     of: Option<(Key, usize)>,
+    /// The number of its key, where keys are given out by a stack: none once it was deregistered.
+    number: Option<u32>,
 }
 
-clone_in_place! { Region { addr, access, pd, id, bytes, leases, held, lent, of } }
+clone_in_place! { Region { addr, access, pd, id, bytes, leases, held, lent, of, number } }
 
 /// An adapter's memory regions.
 #[derive(Debug, Default)]
 pub struct Memory {
     regions: Slab<Region>,
     next_addr: u64,
+    /// The keys, where a region's are not those of its place.
+    stack: Option<KeyStack>,
 }
 
-clone_in_place! { Memory { regions, next_addr } }
+clone_in_place! { Memory { regions, next_addr, stack } }
 
 /// A part of a region that a peer may touch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -74,7 +81,15 @@ impl Region {
 impl Memory {
     /// No regions; addresses begin at `base`.
     pub fn new(base: u64) -> Memory {
-        Memory { regions: Slab::default(), next_addr: base }
+        Memory { regions: Slab::default(), next_addr: base, stack: None }
+    }
+
+    /// Says how keys are given out, before there is a region.
+    pub fn set_keys(&mut self, keys: Keys) {
+        self.stack = match keys {
+            Keys::Rest => None,
+            Keys::Stack => Some(KeyStack::default()),
+        };
     }
 
     /// How many regions there are.
@@ -93,8 +108,18 @@ impl Memory {
         let pages = bytes.len().div_ceil(PAGE).max(1) as u64;
         // A page that belongs to nobody lies between any two regions.
         self.next_addr += (pages + 1) * PAGE as u64;
-        let (lent, of) = (Vec::new(), None);
-        self.regions.insert(Region { addr, access, pd, id, bytes, leases: 0, held: true, lent, of })
+        let (lent, of, number) = (Vec::new(), None, None);
+        let region = Region { addr, access, pd, id, bytes, leases: 0, held: true, lent, of, number };
+        let key = self.regions.insert(region);
+        if let (Some(stack), Some(region)) = (&mut self.stack, self.regions.get_mut(key)) {
+            region.number = Some(stack.give(key));
+        }
+        key
+    }
+
+    /// A region's local and remote key.
+    pub fn keys(&self, key: Key) -> (u32, u32) {
+        self.get(key).and_then(|region| region.number).map_or(keys_of(key), numbered)
     }
 
     /// The bytes of a range that is to be a region of its own.
@@ -112,13 +137,16 @@ impl Memory {
         Ok(bytes)
     }
 
-    /// A region has a range of another one from now on.
+    /// A region has a range of another one from now on. By a stack of keys it has the range's address as well, as real memory has.
     pub fn lend(&mut self, of: Key, at: usize, part: Key) {
         let Some(region) = self.regions.get_mut(part) else { return };
         region.of = Some((of, at));
-        let len = region.bytes.len();
-        if let Some(whole) = self.regions.get_mut(of) {
-            whole.lent.push((at, len));
+        let (len, keeps_address) = (region.bytes.len(), region.number.is_some());
+        let Some(whole) = self.regions.get_mut(of) else { return };
+        whole.lent.push((at, len));
+        let addr = whole.addr + at as u64;
+        if let Some(region) = self.regions.get_mut(part).filter(|_| keeps_address) {
+            region.addr = addr;
         }
     }
 
@@ -162,7 +190,16 @@ impl Memory {
             return Err(VerbsError::Busy("the memory region"));
         }
         region.access = AccessFlags::empty();
+        let number = region.number.take();
+        self.let_die(number);
         Ok(())
+    }
+
+    /// A region's key dies, where it has one of the stack's.
+    fn let_die(&mut self, number: Option<u32>) {
+        if let (Some(stack), Some(number)) = (&mut self.stack, number) {
+            stack.take_back(number);
+        }
     }
 
     /// A work request lets its regions go. What the application brought, and is free now, goes to `brought`.
@@ -185,6 +222,7 @@ impl Memory {
             return None;
         }
         let gone = self.regions.remove(key)?;
+        self.let_die(gone.number);
         self.give_back(&gone);
         match gone.bytes {
             Bytes::Own(_) => None,
@@ -221,13 +259,31 @@ impl Memory {
         pd: Key,
         right: AccessFlags,
     ) -> Option<Target> {
-        let (key, region) = self.regions.at(index_of(rkey)?)?;
-        if keys_of(key).1 != rkey || region.pd != pd || !region.access.contains(right) {
+        let (key, region) = self.opened_by(rkey)?;
+        if region.pd != pd || !region.access.contains(right) {
             return None;
         }
         let at = addr.checked_sub(region.addr)?;
         let end = at.checked_add(u64::from(len))?;
         (end <= region.bytes.len() as u64).then_some(Target { region: key, at: at as usize })
+    }
+
+    /// The region that a remote key opens now.
+    #[inline]
+    fn opened_by(&self, rkey: u32) -> Option<(Key, &Region)> {
+        let number = number_of(rkey)?;
+        let Some(stack) = &self.stack else {
+            return self.regions.at(number).filter(|(key, _)| keys_of(*key).1 == rkey);
+        };
+        let key = stack.opened_by(number).filter(|_| numbered(number).1 == rkey)?;
+        Some((key, self.regions.get(key)?))
+    }
+
+    /// Adds to a hash which keys will be given out, where a stack gives them: which region opens by an old key depends on it.
+    pub fn digest_keys(&self, hash: &mut impl Hasher) {
+        if let Some(stack) = &self.stack {
+            stack.hash(hash);
+        }
     }
 
     /// All regions.
@@ -237,32 +293,15 @@ impl Memory {
 
     /// Forgets every region: the node crashed. Brought memory is handed back.
     pub fn clear(&mut self) -> Vec<Rc<dyn PinnedMemory>> {
-        let gone = self.regions.drain().into_iter();
-        gone.filter_map(|region| match region.bytes {
-            Bytes::Own(_) => None,
-            Bytes::Brought(memory) => Some(memory),
-        })
-        .collect()
+        let gone = self.regions.drain();
+        gone.iter().for_each(|region| self.let_die(region.number));
+        gone.into_iter()
+            .filter_map(|region| match region.bytes {
+                Bytes::Own(_) => None,
+                Bytes::Brought(memory) => Some(memory),
+            })
+            .collect()
     }
-}
-
-/// Most regions of an adapter: what a key has room for.
-pub const MAX_REGIONS: u32 = 1 << 22;
-
-const REMOTE: u32 = 1 << 31;
-
-/// A region's local and remote key: its place, and 8 bits of how often the place was used, the part of a key that its
-/// owner may vary (IBA 10.6.3.3).
-///
-/// So a key comes again after its place was used 256 times, which is at least 4,352 registrations later. What an old one was given out with, the address, does not:
-/// a peer that kept both is refused for ever, and only one that invents an address can be let in by mistake.
-pub const fn keys_of(key: Key) -> (u32, u32) {
-    let local = (key.index + 1) << 8 | (key.generation & 0xff);
-    (local, local | REMOTE)
-}
-
-const fn index_of(rkey: u32) -> Option<u32> {
-    if rkey & REMOTE == 0 { None } else { ((rkey & !REMOTE) >> 8).checked_sub(1) }
 }
 
 #[cfg(test)]
@@ -285,5 +324,53 @@ mod tests {
             memory.drop_handle(key);
         }
         assert_eq!(came_again, 2, "once in 4,352 registrations");
+    }
+
+    #[test]
+    fn a_stack_gives_the_key_that_died_last_to_the_next_region() {
+        let mut memory = Memory::new(1 << 20);
+        memory.set_keys(Keys::Stack);
+        let pd = crate::hca::Slab::default().insert(0u32);
+        let new =
+            |memory: &mut Memory, len| memory.insert(pd, AccessFlags::all(), RegionId(0), Bytes::zeroed(len));
+        let opens = |memory: &Memory, rkey, addr| {
+            memory.check_remote(rkey, addr, 8, pd, AccessFlags::REMOTE_READ).map(|target| target.region)
+        };
+        let (first, second) = (new(&mut memory, 64), new(&mut memory, 64));
+        let (rkey, addr) = (memory.keys(first).1, memory.get(first).unwrap().addr);
+        assert_eq!(opens(&memory, rkey, addr), Some(first));
+        memory.drop_handle(second);
+        memory.revoke(first).unwrap();
+        assert_eq!(opens(&memory, rkey, addr), None, "a key that died opens nothing");
+        let next = new(&mut memory, 64);
+        assert_eq!(memory.keys(next).1, rkey);
+        assert_eq!(opens(&memory, rkey, addr), None, "it opens no memory of the region that it was of");
+        let next_addr = memory.get(next).unwrap().addr;
+        assert_eq!(opens(&memory, rkey, next_addr), Some(next));
+        // The handle of a region that was deregistered has no key to give back.
+        memory.drop_handle(first);
+        assert_eq!(opens(&memory, rkey, next_addr), Some(next));
+    }
+
+    #[test]
+    fn a_stack_lets_an_old_key_and_address_open_the_next_part_of_the_same_range() {
+        let mut memory = Memory::new(1 << 20);
+        memory.set_keys(Keys::Stack);
+        let pd = crate::hca::Slab::default().insert(0u32);
+        let (all, id) = (AccessFlags::all(), RegionId(0));
+        let whole = memory.insert(pd, all, id, Bytes::zeroed(8192));
+        let part = |memory: &mut Memory| {
+            let bytes = memory.part_of(whole, pd, &(1024..2048)).unwrap();
+            let part = memory.insert(pd, all, id, bytes);
+            memory.lend(whole, 1024, part);
+            part
+        };
+        let first = part(&mut memory);
+        let (rkey, addr) = (memory.keys(first).1, memory.get(first).unwrap().addr);
+        assert_eq!(addr, memory.get(whole).unwrap().addr + 1024);
+        memory.drop_handle(first);
+        let second = part(&mut memory);
+        let target = memory.check_remote(rkey, addr, 8, pd, AccessFlags::REMOTE_READ);
+        assert_eq!(target, Some(Target { region: second, at: 0 }));
     }
 }

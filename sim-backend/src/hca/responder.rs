@@ -4,10 +4,10 @@ mod answers;
 mod canonical;
 mod execute;
 
-use super::packet::{Nak, Packet, Syndrome};
+use super::packet::{Nak, Packet, Reth, Syndrome};
 use super::qp::Qp;
 use super::wqe::RecvWqe;
-use super::{Hardware, Io, Target};
+use super::{Hardware, Io};
 use crate::fault;
 use crate::in_place::clone_in_place;
 use std::collections::VecDeque;
@@ -21,8 +21,8 @@ enum Message {
     None,
     /// A send, of which so many bytes are in the oldest receive request.
     Send { received: u32 },
-    /// A write of so many bytes.
-    Write { target: Option<Target>, len: u32, received: u32 },
+    /// A write, of which so many bytes are there. Whom it is aimed at is looked up for each packet: the region may go amid the message.
+    Write { to: Reth, received: u32 },
 }
 
 /// A read or an atomic that was executed and may be asked for again (IBA 9.7.4.1.2, responder resources).
@@ -48,8 +48,8 @@ struct ReadAnswer {
     psn: Psn,
     sent: u32,
     packets: u32,
-    source: Option<Target>,
-    len: u32,
+    /// Looked up for each packet, as of a write.
+    from: Reth,
     msn: u32,
     /// It was asked for again. Who asked may have the first answer by now, and be done.
     again: bool,

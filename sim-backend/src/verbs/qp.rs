@@ -157,7 +157,12 @@ pub(super) fn gather(place: &Place, list: &[Sge<'_, SimMr>], most: u32) -> Resul
     if list.iter().any(|sge| sge.mr.0.revoked.get()) {
         return Err(VerbsError::Invalid("the memory region was deregistered"));
     }
-    Ok(Gather::new(list.iter().map(|s| hca::Sge { mr: s.mr.0.key, at: s.at, len: s.len })))
+    let data = Gather::new(list.iter().map(|s| hca::Sge { mr: s.mr.0.key, at: s.at, len: s.len }));
+    if data.len() > u64::from(hca::MAX_MESSAGE) {
+        let (value, bound) = (data.len(), u64::from(hca::MAX_MESSAGE));
+        return Err(VerbsError::TooLarge { what: "the payload's length", value, bound });
+    }
+    Ok(data)
 }
 
 /// What no adapter could execute is refused at once: it is a mistake in the program, not an event.

@@ -140,6 +140,7 @@ impl World {
         let hca = |id| {
             let mut hca = Hca::new(shape.node(id), id, base(id), limits, fetch);
             hca.hw.late.on = visibility > Nanos::ZERO;
+            hca.hw.memory.set_keys(config.keys);
             hca
         };
         World {

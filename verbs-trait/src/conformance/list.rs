@@ -48,6 +48,7 @@ macro_rules! conformance_cases {
             misuse {
                 oversize_inline_data_is_refused
                 too_many_ranges_are_refused
+                a_list_longer_than_the_largest_message_is_refused
                 inline_data_is_refused_where_nothing_is_sent
                 an_atomic_wants_one_local_range_of_eight_bytes
                 a_range_outside_its_region_is_never_sent
@@ -78,6 +79,8 @@ macro_rules! conformance_cases {
                 nothing_behind_a_refused_request_is_executed
                 a_region_that_goes_amid_a_write_refuses_the_rest
                 a_region_that_goes_amid_a_read_refuses_the_rest
+                a_region_deregistered_amid_a_write_is_not_written_on
+                a_region_deregistered_amid_a_read_is_not_read_on
                 keys_and_addresses_of_living_regions_differ
             }
             revocation {
@@ -180,6 +183,7 @@ macro_rules! conformance_cases {
                 a_write_with_immediate_data_waits_for_its_receive_buffer
                 a_plain_write_needs_no_receive_buffer
                 exhausted_rnr_retries_are_fatal
+                a_write_that_found_no_buffer_for_its_end_may_have_written
                 as_many_rnr_retries_as_allowed_are_made
                 the_last_rnr_retry_still_succeeds
                 seven_rnr_retries_are_without_end

@@ -52,13 +52,12 @@ impl Qp {
         let room = self.rq.reads_under_way().count() < 2 * self.rq.most_records;
         let may = self.access().contains(AccessFlags::REMOTE_READ);
         let source = self.reach(from, AccessFlags::REMOTE_READ, hw);
-        let (true, true, true, Ok(source)) = (known, room, may, source) else {
+        let (true, true, true, Ok(_)) = (known, room, may, source) else {
             self.watch_refusal(packet.from, WcOp::Read, hw, io);
             return self.ignore(packet, "no record of it", hw, io);
         };
         self.note_execution(from.addr, Execution::ReadAgain { len: from.len }, packet, hw, io);
-        let (len, msn) = (from.len, self.rq.msn);
-        let read = ReadAnswer { psn, sent: 0, packets, source, len, msn, again: true };
+        let read = ReadAnswer { psn, sent: 0, packets, from, msn: self.rq.msn, again: true };
         self.rq.queue_answer(Answer::Read(read));
     }
 
@@ -147,24 +146,27 @@ impl Qp {
     fn send_read_packet(&mut self, hw: &mut Hardware, io: &mut Io<'_>) -> bool {
         let mtu = self.mtu;
         let who = self.as_server(hw.node, self.peer.unwrap_or(self.me), WcOp::Read);
-        let Some(Answer::Read(read)) = self.rq.answers.front_mut() else { return true };
-        let ReadAnswer { psn, sent, packets, source, len, msn, again: _ } = read;
-        let part = Part::of(*sent, *packets);
-        let from = *sent * mtu;
-        let n = (*len - from).min(mtu) as usize;
-        let data = match source {
+        let Some(&Answer::Read(read)) = self.rq.answers.front() else { return true };
+        let ReadAnswer { psn, sent, packets, from, msn, again: _ } = read;
+        let Ok(source) = self.reach(from, AccessFlags::REMOTE_READ, hw) else {
+            return self.read_lost_its_region(hw, io);
+        };
+        let part = Part::of(sent, packets);
+        let skip = sent * mtu;
+        let n = (from.len - skip).min(mtu) as usize;
+        let region =
+            source.and_then(|source| Some((hw.memory.get(source.region)?, source.at + skip as usize)));
+        let data = match region {
             None => Data::NONE,
-            Some(source) => {
-                let Some(region) = hw.memory.get(source.region) else {
-                    return self.read_lost_its_region(hw, io);
-                };
-                let at = source.at + from as usize;
+            Some((region, at)) => {
                 io.access.note(io.now, who, region.id, at as u64, n as u64, What::Read);
                 Data::new(n, io.buffers, |out| region.bytes.read(at, out))
             }
         };
-        let (psn, body) = (psn.plus(*sent), Body::ReadResponse { part, msn: *msn });
-        *sent += 1;
+        let (psn, body) = (psn.plus(sent), Body::ReadResponse { part, msn });
+        if let Some(Answer::Read(read)) = self.rq.answers.front_mut() {
+            read.sent += 1;
+        }
         let op = fault::Op::Read;
         self.emit(Outgoing { psn, ack_req: false, solicited: false, body, data, op }, io);
         part.ends()

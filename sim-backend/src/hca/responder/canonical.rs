@@ -32,8 +32,8 @@ impl Qp {
         }
         for answer in answers {
             match answer {
-                Answer::Read(ReadAnswer { psn, sent, packets, source, len, msn: _, again }) => {
-                    (0u8, psn.since(base), sent, packets, source, len, again).hash(hash);
+                Answer::Read(ReadAnswer { psn, sent, packets, from, msn: _, again }) => {
+                    (0u8, psn.since(base), sent, packets, from, again).hash(hash);
                 }
                 Answer::Atomic { psn, original, msn: _, op } => {
                     (1u8, psn.since(base), original, op).hash(hash);

@@ -96,14 +96,18 @@ impl Qp {
         io: &mut Io<'_>,
     ) -> Outcome {
         let len = packet.data.len();
-        let (target, whole, received) = match (part.begins(), self.rq.message, to) {
-            (true, Message::None, Some(to)) => match self.begin_write(part, to, len, hw) {
-                Ok(target) => (target, to.len, 0),
-                Err(refused) => return refused,
-            },
-            (false, Message::Write { target, len, received }, None) => (target, len, received),
+        let (to, received) = match (part.begins(), self.rq.message, to) {
+            (true, Message::None, Some(to)) if self.may_begin_write(part, to, len) => (to, 0),
+            (false, Message::Write { to, received }, None) => (to, received),
             _ => return INVALID,
         };
+        // The key is checked for the whole message at its first packet (IBA 9.7.4.1.4), and looked up with each: the region may
+        // have gone since, or lost its rights.
+        let target = match self.reach(to, AccessFlags::REMOTE_WRITE, hw) {
+            Ok(target) => target,
+            Err(refused) => return refused,
+        };
+        let whole = to.len;
         let after = received.saturating_add(len);
         let complete = if part.ends() { after == whole } else { after < whole };
         if !self.fits(part, len) || !complete {
@@ -119,7 +123,6 @@ impl Qp {
             }
         }
         if let Some(target) = target {
-            // The region may have gone since the first packet.
             let Some(region) = hw.memory.get_mut(target.region) else { return NO_ACCESS };
             let at = target.at + received as usize;
             if hw.late.on {
@@ -130,7 +133,7 @@ impl Qp {
             io.access.note(io.now, who, id, at as u64, u64::from(len), What::Write);
             self.watch_write(part, packet.from, (id, target.at as u64, u64::from(whole)), hw, io);
         }
-        self.rq.message = Message::Write { target, len: whole, received: after };
+        self.rq.message = Message::Write { to, received: after };
         if part.ends() {
             self.end_message(io);
             if let Some(target) = target {
@@ -144,18 +147,12 @@ impl Qp {
         Outcome::Done
     }
 
-    /// Checks the key for the whole message at its first packet (IBA 9.7.4.1.4). A message without bytes has
-    /// no key to check.
-    fn begin_write(&self, part: Part, to: Reth, len: u32, hw: &Hardware) -> Result<Option<Target>, Outcome> {
-        if !self.access().contains(AccessFlags::REMOTE_WRITE) {
-            return Err(INVALID);
-        }
-        if part == Part::First && to.len <= len {
-            return Err(INVALID);
-        }
-        self.reach(to, AccessFlags::REMOTE_WRITE, hw)
+    /// Whether the queue pair takes writes, and this one is as long as its first packet says.
+    fn may_begin_write(&self, part: Part, to: Reth, len: u32) -> bool {
+        self.access().contains(AccessFlags::REMOTE_WRITE) && (part != Part::First || to.len > len)
     }
 
+    /// The memory that a request names, if it may do that to it now. A message without bytes has no key to check.
     pub(super) fn reach(
         &self,
         to: Reth,
@@ -178,17 +175,16 @@ impl Qp {
         if !allowed || !room || self.rq.message != Message::None || from.len > MAX_MESSAGE {
             return INVALID;
         }
-        let source = match self.reach(from, AccessFlags::REMOTE_READ, hw) {
-            Ok(source) => source,
-            Err(refused) => return refused,
-        };
+        if let Err(refused) = self.reach(from, AccessFlags::REMOTE_READ, hw) {
+            return refused;
+        }
         let packets = packets_of(from.len, self.mtu);
         self.rq.expected = packet.psn.plus(packets);
         self.end_message(io);
         self.rq.remember(Record { psn: packet.psn, packets, original: None });
         self.note_execution(from.addr, Execution::Read { len: from.len }, packet, hw, io);
-        let (psn, len, msn) = (packet.psn, from.len, self.rq.msn);
-        let read = ReadAnswer { psn, sent: 0, packets, source, len, msn, again: false };
+        let (psn, msn) = (packet.psn, self.rq.msn);
+        let read = ReadAnswer { psn, sent: 0, packets, from, msn, again: false };
         self.rq.queue_answer(Answer::Read(read));
         Answered
     }

@@ -5,7 +5,7 @@ use crate::NodeId;
 use crate::access::{RegionId, What, Who};
 use crate::explore::AccessKind;
 use crate::explore::identity::object;
-use crate::hca::{Bytes, HcaId, Key, keys_of};
+use crate::hca::{Bytes, HcaId, Key};
 use crate::log::Kind;
 use crate::sanitizer::Registered;
 use crate::stats::Cause;
@@ -37,7 +37,7 @@ impl World {
         access: AccessFlags,
     ) -> Result<NewRegion> {
         self.check_region(hca, pd, len, access)?;
-        self.insert_mr(node, hca, pd, access, Bytes::zeroed(len))
+        self.insert_mr(node, hca, pd, access, (Bytes::zeroed(len), None))
     }
 
     pub fn register_mr(
@@ -53,7 +53,7 @@ impl World {
             self.brought.push(memory);
             return Err(why);
         }
-        self.insert_mr(node, hca, pd, access, Bytes::Brought(memory))
+        self.insert_mr(node, hca, pd, access, (Bytes::Brought(memory), None))
     }
 
     /// Registers a range of a region as a region.
@@ -67,9 +67,7 @@ impl World {
     ) -> Result<NewRegion> {
         self.check_region(hca, pd, range.len(), access)?;
         let bytes = self.hca_mut(hca)?.hw.memory.part_of(of, pd, &range)?;
-        let new = self.insert_mr(node, hca, pd, access, bytes)?;
-        self.hca_mut(hca)?.hw.memory.lend(of, range.start, new.key);
-        Ok(new)
+        self.insert_mr(node, hca, pd, access, (bytes, Some((of, range.start))))
     }
 
     fn check_region(&mut self, hca: HcaId, pd: Key, len: usize, access: AccessFlags) -> Result<()> {
@@ -105,7 +103,7 @@ impl World {
         hca: HcaId,
         pd: Key,
         access: AccessFlags,
-        bytes: Bytes,
+        (bytes, of): (Bytes, Option<(Key, usize)>),
     ) -> Result<NewRegion> {
         let len = bytes.len();
         let pages = len.div_ceil(crate::hca::PAGE) as u64;
@@ -120,8 +118,11 @@ impl World {
         let host = bytes.shared_at();
         let memory = &mut self.hca_mut(hca)?.hw.memory;
         let key = memory.insert(pd, access, id, bytes);
+        if let Some((whole, at)) = of {
+            memory.lend(whole, at, key);
+        }
         let addr = memory.get(key).map_or(0, |region| region.addr);
-        let (lkey, rkey) = keys_of(key);
+        let (lkey, rkey) = memory.keys(key);
         let details = format_args!("region {} addr={addr:#x} len={len}", id.0);
         self.log.line(self.state.now, node, Kind::Object, details);
         if let Some(sanitizer) = self.state.access.sanitizer() {

@@ -234,5 +234,6 @@ fn digest_memory(hca: &Hca, all: bool) -> u128 {
             region.bytes.digest(0, region.bytes.len(), &mut hash);
         }
     }
+    hca.hw.memory.digest_keys(&mut hash);
     hash.whole()
 }

@@ -5,7 +5,7 @@ use std::ptr::NonNull;
 use weft_sim::choice::Seeded;
 use weft_sim::fault::{self, Op, Rule, RuleId, Verdict};
 use weft_sim::profile::Profile;
-use weft_sim::{Config, Fabric, Jitter, NodeId, RunEnd, Sim, sanitizer};
+use weft_sim::{Config, Fabric, Jitter, Keys, NodeId, RunEnd, Sim, sanitizer};
 use weft_verbs::conformance::{Act, Fault, FaultId, Harness, HarnessCaps, Machine, PacketClass, Timing};
 use weft_verbs::{Caps, Nanos, Node, PinnedMemory};
 
@@ -23,6 +23,7 @@ pub struct SimHarness {
     /// Added to every seed: other orders of simultaneous events, other timers.
     shift: u64,
     jitter: Jitter,
+    keys: Keys,
     /// Rules of the sanitizer that were broken in earlier worlds.
     broken: Vec<sanitizer::Rule>,
 }
@@ -41,7 +42,7 @@ impl SimHarness {
     pub fn new(profile: &str, round_trip: Nanos, seeds: u64) -> SimHarness {
         let profile = Profile::builtin(profile).expect("a built-in profile");
         let timing = Timing { round_trip, timeout: Nanos::from_secs(20), seeds };
-        let fabric = world(&profile, 1, 0, Jitter::NONE).expect("a world of one node");
+        let fabric = world(&profile, 1, 0, (Jitter::NONE, Keys::Rest)).expect("a world of one node");
         SimHarness {
             profile,
             timing,
@@ -52,6 +53,7 @@ impl SimHarness {
             dead: false,
             shift: 0,
             jitter: Jitter::NONE,
+            keys: Keys::Rest,
             broken: Vec::new(),
         }
     }
@@ -64,6 +66,11 @@ impl SimHarness {
     /// The same with latencies that vary.
     pub fn with(self, jitter: Jitter) -> SimHarness {
         SimHarness { jitter, ..self }
+    }
+
+    /// The same with adapters that give out keys so.
+    pub fn with_keys(self, keys: Keys) -> SimHarness {
+        SimHarness { keys, ..self }
     }
 
     /// The same without some capabilities.
@@ -96,8 +103,8 @@ impl SimHarness {
 /// Ports of each of a node's two adapters.
 const PORTS: u8 = 2;
 
-fn world(profile: &Profile, nodes: u32, seed: u64, jitter: Jitter) -> Result<Fabric, String> {
-    let config = Config { devices: 2, ports: PORTS, jitter, ..Config::new(nodes, profile.clone()) };
+fn world(profile: &Profile, nodes: u32, seed: u64, (jitter, keys): (Jitter, Keys)) -> Result<Fabric, String> {
+    let config = Config { devices: 2, ports: PORTS, jitter, keys, ..Config::new(nodes, profile.clone()) };
     Fabric::new(config, Box::new(Seeded::new(seed))).map_err(|e| e.to_string())
 }
 
@@ -133,7 +140,8 @@ impl Harness for SimHarness {
 
     fn start(&mut self, nodes: usize, seed: u64) -> Result<Vec<Machine<Sim>>, String> {
         self.broken.append(&mut self.broken_now());
-        self.fabric = world(&self.profile, nodes as u32, seed.wrapping_add(self.shift), self.jitter)?;
+        let seed = seed.wrapping_add(self.shift);
+        self.fabric = world(&self.profile, nodes as u32, seed, (self.jitter, self.keys))?;
         self.skipped = Nanos::ZERO;
         self.faults.clear();
         if self.dead {

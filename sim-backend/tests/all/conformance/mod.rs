@@ -4,8 +4,8 @@
 mod harness;
 
 use harness::SimHarness;
-use weft_sim::Jitter;
 use weft_sim::sanitizer::Rule;
+use weft_sim::{Jitter, Keys};
 use weft_verbs::Nanos;
 use weft_verbs::conformance::{self, CAUSES, Cause, HarnessCaps, Verdict};
 
@@ -41,6 +41,8 @@ const DELIBERATE: &[((&str, &str), Rule)] = &[
     (("duplicates", "a_duplicate_atomic_is_answered_from_the_record"), Rule::MixedAtomics),
     (("keys", "a_region_that_goes_amid_a_read_refuses_the_rest"), Rule::Deregistered),
     (("keys", "a_region_that_goes_amid_a_write_refuses_the_rest"), Rule::Deregistered),
+    (("keys", "a_region_deregistered_amid_a_read_is_not_read_on"), Rule::Deregistered),
+    (("keys", "a_region_deregistered_amid_a_write_is_not_written_on"), Rule::Deregistered),
     (("shapes", "a_queue_pair_can_connect_to_itself"), Rule::MixedAtomics),
 ];
 
@@ -102,6 +104,15 @@ fn the_suite_holds_where_latencies_vary() {
         let broken: Vec<_> = report.rows.iter().filter(|row| judge(&row.verdict).is_err()).collect();
         assert!(broken.is_empty(), "{jitter:?}: {broken:?}");
     }
+}
+
+/// An adapter may give a key that has died to the very next region.
+#[test]
+fn the_suite_holds_where_keys_come_again_at_once() {
+    let mut harness = SimHarness::new("present-day", Nanos::from_micros(10), 10).with_keys(Keys::Stack);
+    let report = conformance::run(&mut harness, |_| true, &mut |_| {});
+    let broken: Vec<_> = report.rows.iter().filter(|row| judge(&row.verdict).is_err()).collect();
+    assert!(broken.is_empty(), "{broken:?}");
 }
 
 /// What a run leaves open (orders of simultaneous events, each connection's timer) must not matter to any case.

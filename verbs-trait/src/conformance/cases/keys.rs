@@ -21,6 +21,8 @@ cases! { "keys":
     nothing_behind_a_refused_request_is_executed, "9.9.3, table 59";
     a_region_that_goes_amid_a_write_refuses_the_rest, "10.6.3.1; 10.6.5", with HarnessCaps::STRIKE;
     a_region_that_goes_amid_a_read_refuses_the_rest, "10.6.3.1; 10.6.5", with HarnessCaps::STRIKE;
+    a_region_deregistered_amid_a_write_is_not_written_on, "10.6.3.1; 10.6.5", with HarnessCaps::STRIKE;
+    a_region_deregistered_amid_a_read_is_not_read_on, "10.6.3.1; 10.6.5", with HarnessCaps::STRIKE;
     keys_and_addresses_of_living_regions_differ, "10.6.3";
 }
 
@@ -79,12 +81,15 @@ fn a_key_of_a_deregistered_region_is_refused<H: Harness>(bed: &mut TestBed<'_, H
     pair.a.write(1, 0..64, stale)?;
     bed.done(&pair.a.sends, 1)?;
     drop(region);
-    // A region made in its place must not revive the old key.
-    let mut next = pair.b.pd.alloc_mr(4096, ALL_RIGHTS)?;
+    for (what, op) in write_and_read(stale) {
+        refused(bed, &pair, op, 64, WcError::RemAccess, &format!("{what} with a dead key"))?;
+    }
+    // A region made in its place may have its key and its address, and lets no peer do what it gives no right to.
+    let local = AccessFlags::LOCAL_WRITE;
+    let mut next = pair.b.pd.alloc_mr(4096, local)?;
     for _ in 0..50 {
-        check!(next.rkey() != stale.rkey, "key {:#x} was given out again at once", stale.rkey);
         drop(next);
-        next = pair.b.pd.alloc_mr(4096, ALL_RIGHTS)?;
+        next = pair.b.pd.alloc_mr(4096, local)?;
     }
     for addr in [stale.addr, next.addr()] {
         for (what, op) in write_and_read(RemoteSlice { addr, ..stale }) {
@@ -327,27 +332,42 @@ fn nothing_behind_a_refused_request_is_executed<H: Harness>(bed: &mut TestBed<'_
     Ok(())
 }
 
-/// Deregisters the target of an operation of a megabyte once some of its packets are on their way.
-fn goes_amid<H: Harness>(bed: &mut TestBed<'_, H>, reading: bool) -> Outcome {
-    const LEN: u32 = 1 << 20;
+/// Bytes of an operation amid which its target goes.
+const LONG: u32 = 1 << 20;
+
+/// A long operation of which some packets are on their way, and its target.
+fn amid<H: Harness>(bed: &mut TestBed<'_, H>, reading: bool) -> Outcome<(Pair<H::V>, <H::V as Verbs>::Mr)> {
     let mut setup = Setup::new(bed);
-    setup.memory = LEN as usize;
-    let Pair { a, b } = bed.pair_with(&setup)?;
-    let region = b.pd.alloc_mr(LEN as usize, ALL_RIGHTS)?;
-    let there = region.remote(0..LEN as usize)?;
+    setup.memory = LONG as usize;
+    let pair = bed.pair_with(&setup)?;
+    let region = pair.b.pd.alloc_mr(LONG as usize, ALL_RIGHTS)?;
+    let there = region.remote(0..LONG as usize)?;
+    if !reading {
+        pair.a.fill(0, &pattern(LONG as usize, 1))?;
+    }
     let passed = if reading {
         bed.strike((1, 0), PacketClass::ReadResponse, u64::MAX, Act::Pass)?
     } else {
         bed.strike((0, 1), PacketClass::Request, u64::MAX, Act::Pass)?
     };
     let op = if reading { SendOp::Read { from: there } } else { SendOp::Write { to: there, imm: None } };
-    a.post(1, op, 0..LEN)?;
+    pair.a.post(1, op, 0..LONG)?;
     bed.until_struck(passed, 5)?;
-    drop(region);
-    bed.fails(&a.sends, 1, WcError::RemAccess)?;
+    Ok((pair, region))
+}
+
+fn the_rest_is_refused<H: Harness>(bed: &mut TestBed<'_, H>, pair: &Pair<H::V>) -> Outcome {
+    bed.fails(&pair.a.sends, 1, WcError::RemAccess)?;
     bed.settle();
-    check_eq!((a.qp.state(), b.qp.state()), (QpState::Err, QpState::Err), "both states");
+    check_eq!((pair.a.qp.state(), pair.b.qp.state()), (QpState::Err, QpState::Err), "both states");
     Ok(())
+}
+
+/// Drops the target of an operation once some of its packets are on their way.
+fn goes_amid<H: Harness>(bed: &mut TestBed<'_, H>, reading: bool) -> Outcome {
+    let (pair, region) = amid(bed, reading)?;
+    drop(region);
+    the_rest_is_refused(bed, &pair)
 }
 
 fn a_region_that_goes_amid_a_write_refuses_the_rest<H: Harness>(bed: &mut TestBed<'_, H>) -> Outcome {
@@ -356,6 +376,30 @@ fn a_region_that_goes_amid_a_write_refuses_the_rest<H: Harness>(bed: &mut TestBe
 
 fn a_region_that_goes_amid_a_read_refuses_the_rest<H: Harness>(bed: &mut TestBed<'_, H>) -> Outcome {
     goes_amid(bed, true)
+}
+
+/// The owner keeps its handle, and finds unchanged what it has taken from its peers.
+fn a_region_deregistered_amid_a_write_is_not_written_on<H: Harness>(bed: &mut TestBed<'_, H>) -> Outcome {
+    let (pair, region) = amid(bed, false)?;
+    region.deregister()?;
+    let (mut then, mut later) = (vec![0; LONG as usize], vec![0; LONG as usize]);
+    region.read(0, &mut then)?;
+    the_rest_is_refused(bed, &pair)?;
+    region.read(0, &mut later)?;
+    check!(then == later, "the memory changed after it was deregistered");
+    Ok(())
+}
+
+/// The owner keeps its handle, and what it writes from then on no peer reads.
+fn a_region_deregistered_amid_a_read_is_not_read_on<H: Harness>(bed: &mut TestBed<'_, H>) -> Outcome {
+    const SECRET: u8 = 7;
+    let (pair, region) = amid(bed, true)?;
+    region.deregister()?;
+    region.write(0, &vec![SECRET; LONG as usize])?;
+    the_rest_is_refused(bed, &pair)?;
+    let seen = pair.a.bytes(0..LONG as usize)?;
+    check!(!seen.contains(&SECRET), "a peer read what was written after the region was deregistered");
+    Ok(())
 }
 
 fn keys_and_addresses_of_living_regions_differ<H: Harness>(bed: &mut TestBed<'_, H>) -> Outcome {

@@ -5,6 +5,7 @@ use super::prelude::*;
 cases! { "misuse":
     oversize_inline_data_is_refused, "11.4.1.1";
     too_many_ranges_are_refused, "11.4.1.1";
+    a_list_longer_than_the_largest_message_is_refused, "11.4.1.1; contract, max_msg";
     inline_data_is_refused_where_nothing_is_sent, "11.4.1.1";
     an_atomic_wants_one_local_range_of_eight_bytes, "10.7.2.3", needs Caps::ATOMICS;
     a_range_outside_its_region_is_never_sent, "10.7.3.2";
@@ -68,6 +69,31 @@ fn too_many_ranges_are_refused<H: Harness>(bed: &mut TestBed<'_, H>) -> Outcome 
         "a scatter list of {}",
         recvs.len()
     );
+    Ok(())
+}
+
+/// Not all adapters would notice: some take a range's highest bit for something else.
+fn a_list_longer_than_the_largest_message_is_refused<H: Harness>(bed: &mut TestBed<'_, H>) -> Outcome {
+    let Pair { a, b } = bed.pair()?;
+    let longest = a.ctx.device_attr().max_msg;
+    let all = |len: u32| Sge { mr: &a.mr, at: 0, len };
+    let lists = [vec![all(longest + 1)], vec![all(u32::MAX)], vec![all(longest), all(1)]];
+    for list in &lists {
+        let lens: Vec<u32> = list.iter().map(|range| range.len).collect();
+        for op in [SendOp::Send { imm: None }, SendOp::Write { to: b.word(0)?, imm: None }] {
+            let wr = SendWr { wr_id: 1, op, data: Payload::Sge(list), flags: SendFlags::SIGNALED };
+            check_refused!(
+                a.qp.post_send(&[wr]),
+                PostError { posted: 0, why: VerbsError::TooLarge { .. } },
+                "sending {lens:?} where {longest} are the most"
+            );
+        }
+        check_refused!(
+            a.qp.post_recv(&[RecvWr { wr_id: 2, data: list }]),
+            PostError { posted: 0, why: VerbsError::TooLarge { .. } },
+            "receiving into {lens:?} where {longest} are the most"
+        );
+    }
     Ok(())
 }
 

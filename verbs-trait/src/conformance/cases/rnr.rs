@@ -7,6 +7,7 @@ cases! { "rnr":
     a_write_with_immediate_data_waits_for_its_receive_buffer, "9.4.3; 9.7.5.2.8";
     a_plain_write_needs_no_receive_buffer, "9.4.3";
     exhausted_rnr_retries_are_fatal, "9.9.2.1.2";
+    a_write_that_found_no_buffer_for_its_end_may_have_written, "9.4.3; 9.7.5.2.8";
     as_many_rnr_retries_as_allowed_are_made, "9.9.2.1.2", with HarnessCaps::STRIKE;
     the_last_rnr_retry_still_succeeds, "9.9.2.1.2", with HarnessCaps::STRIKE;
     seven_rnr_retries_are_without_end, "9.7.5.2.8", with HarnessCaps::STRIKE;
@@ -86,6 +87,26 @@ fn exhausted_rnr_retries_are_fatal<H: Harness>(bed: &mut TestBed<'_, H>) -> Outc
         bed.fails(&a.sends, 2, WcError::Flush)?;
         check_eq!((a.qp.state(), b.qp.state()), (QpState::Err, QpState::Rts), "both states");
     }
+    Ok(())
+}
+
+/// Only the last packet of a write with immediate data needs a receive buffer: what came before may be there.
+fn a_write_that_found_no_buffer_for_its_end_may_have_written<H: Harness>(
+    bed: &mut TestBed<'_, H>,
+) -> Outcome {
+    let (Pair { a, b }, setup) = with_rnr(bed, 0)?;
+    let len = 3 * setup.mtu.bytes();
+    a.fill(0, &pattern(len as usize, 1))?;
+    a.post(1, SendOp::Write { to: b.remote(0..len as usize)?, imm: Some(5) }, 0..len)?;
+    bed.fails(&a.sends, 1, WcError::RnrRetryExc)?;
+    // What is there now stays as it is.
+    b.qp.modify(&Modify::Err)?;
+    let written = b.bytes(0..len as usize)? != vec![0; len as usize];
+    let told = WcError::RnrRetryExc.far_side();
+    check!(
+        !written || told != FarSide::Untouched,
+        "part of the write is there, and its status says {told:?}"
+    );
     Ok(())
 }
 
