@@ -355,6 +355,22 @@ fn next_life(log: &[u8]) -> Bench {
 
 /// The guest was forgotten, and the file has ended since: its objects are being removed when the home crashes.
 #[test]
+/// The home has forgotten the client meanwhile, and lives on.
+#[test]
+fn a_close_that_is_refused_is_answered_also_where_its_batch_finds_no_room() {
+    let (mut bench, handle) = logged_with_file();
+    bench.on(Event::Reset { client: rank(5) });
+    bench.ask(2, create("b", Distribution::single(0)));
+    let before = bench.actions.clone();
+    bench.ask(3, Request::Close { handle, epoch: EPOCH });
+    bench.ask(4, create("c", Distribution::single(0)));
+    bench.actions = before;
+    committed(&mut bench);
+    let told = refused(&mut bench);
+    assert_eq!(told, [(4, Answer::Refused(Refusal::Full)), (3, Answer::Refused(Refusal::Stale))]);
+    assert!(bench.machine.leftovers().iter().all(|(what, left)| *left == 0 || *what == "open files"));
+}
+
 fn a_guest_that_was_forgotten_opens_no_file_again_of_which_objects_may_be_gone() {
     for unlinked_first in [true, false] {
         let mut bench = logged(Names::default(), None);
