@@ -159,9 +159,6 @@ pub(super) async fn recover<V: Verbs>(shared: Rc<Shared<V>>) {
     let mut guests = lease.map(|lease| (shared.mesh.admissions(), lease));
     let directory = match server.store.find_log().await {
         Ok((mut names, newest, found)) => {
-            if forgets(&shared) {
-                names.keep_places();
-            }
             // By streams a server does not ask its clients anything: a file that has no name ends with its home's life.
             if !names.is_empty() && matches!(shared.config.wire, Wire::Verbs) {
                 asked.extend(others);
