@@ -15,6 +15,7 @@ mod lint;
 mod locks;
 mod members;
 mod pario_dropped;
+mod pario_growing;
 mod pario_limits;
 mod pario_remote;
 mod pario_restart;

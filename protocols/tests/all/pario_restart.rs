@@ -1,10 +1,11 @@
 //! Files whose server begins anew: what was refused has not happened, and what was answered is there.
 
-use crate::common::{Cluster, Member, ms, us};
+use crate::common::{Cluster, Member, ms, rank, us};
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use weft_protocols::pario::{Distribution, FsConfig, FsError, Pario, Wire};
 use weft_protocols::rt::Rt;
+use weft_protocols::transport::{GuestConfig, MeshConfig};
 use weft_sim::fault::{Fault, Link, Way};
 use weft_sim::{NodeId, Sim};
 use weft_verbs::{Nanos, Wait};
@@ -12,6 +13,8 @@ use weft_verbs::{Nanos, Wait};
 /// When the server crashes, and when it is there again.
 const CRASHES: Nanos = Nanos::from_millis(100);
 const IS_BACK: Nanos = Nanos::from_millis(101);
+/// How long a link is cut, so that streams break.
+const CUT: Nanos = Nanos::from_secs(60);
 
 /// Runs what a client does to its end, while the machine with the only server crashes and comes back. `faults` strike before that.
 fn while_the_server_begins_anew(
@@ -20,7 +23,17 @@ fn while_the_server_begins_anew(
     faults: &[(Nanos, Fault)],
     does: impl AsyncFn(&Rt<Sim>, &Pario<Sim>) + 'static,
 ) {
-    let mut cluster = Cluster::with_messages(2, seed, Wait::Poll, config.max_message());
+    let cluster = Cluster::with_messages(2, seed, Wait::Poll, config.max_message());
+    while_its_server_begins_anew(cluster, config, faults, does);
+}
+
+/// The same in a cluster.
+fn while_its_server_begins_anew(
+    mut cluster: Cluster,
+    config: FsConfig,
+    faults: &[(Nanos, Fault)],
+    does: impl AsyncFn(&Rt<Sim>, &Pario<Sim>) + 'static,
+) {
     let start = |member: &Member| Pario::start(&member.rt, &member.mesh, config).expect("it can be");
     let mut services: Vec<_> = cluster.members.iter().map(start).collect();
     let (ended, files, rt) = (Rc::new(Cell::new(false)), services[1].clone(), cluster.members[1].rt.clone());
@@ -37,7 +50,7 @@ fn while_the_server_begins_anew(
     cluster.members[0] = cluster.start(0);
     services[0] = start(&cluster.members[0]);
     cluster.run(ms(200));
-    assert!(ended.get(), "seed {seed}: a call has not ended");
+    assert!(ended.get(), "a call has not ended");
 }
 
 /// Makes a file of these bytes.
@@ -83,6 +96,61 @@ fn a_rename_that_a_full_disk_refused_has_not_happened_after_a_restart() {
             files.unlink("new").await.expect("a full disk can be emptied");
         });
     }
+}
+
+/// A server that forgets no guest for its silence, and its guest.
+fn for_ever(config: &mut MeshConfig) {
+    let whole = MeshConfig { max_message: FsConfig::new(1).max_message(), ..config.clone() };
+    let guests = GuestConfig { lease: Nanos::MAX, ..GuestConfig::default() };
+    *config = match config.me == rank(0) {
+        true => whole.with_guests(1, guests),
+        false => whole.as_guest_of(1),
+    };
+}
+
+#[test]
+fn what_a_guest_has_open_whose_lease_never_ends_is_open_when_its_server_is_back() {
+    let cluster = Cluster::special(2, 1, 1, Wait::Poll, for_ever);
+    while_its_server_begins_anew(cluster, FsConfig::new(1), &[], async |rt, files| {
+        let file = files.create("f", None).await.expect("nothing is there");
+        let buffer = files.buffer(5).expect("there is room");
+        buffer.write(0, b"bytes").expect("it fits");
+        files.write(&file, 0, buffer).await.0.expect("it is open");
+        files.unlink("f").await.expect("it is there");
+        rt.sleep_until(IS_BACK + ms(20)).await;
+        // It gives no signs of life, and so learns of the server's next life by its first call.
+        let again = files.read(&file, 0, files.buffer(5).expect("there is room")).await.0;
+        assert_eq!(again, Err(FsError::Unknown));
+        let (read, buffer) = files.read(&file, 0, files.buffer(5).expect("there is room")).await;
+        let mut bytes = [0; 5];
+        buffer.read(0, &mut bytes).expect("it has them");
+        assert_eq!((read, bytes), (Ok(5), *b"bytes"));
+        files.close(file).await.expect("it is open");
+    });
+}
+
+#[test]
+fn a_file_is_closed_though_its_home_has_forgotten_the_client_whose_stream_broke() {
+    let config = FsConfig { wire: Wire::Tcp, ..FsConfig::new(1) };
+    let cluster = Cluster::with_messages(2, 1, Wait::Poll, config.max_message());
+    let start = |member: &Member| Pario::start(&member.rt, &member.mesh, config).expect("it can be");
+    let services: Vec<_> = cluster.members.iter().map(start).collect();
+    let (ended, files, rt) = (Rc::new(Cell::new(false)), services[1].clone(), cluster.members[1].rt.clone());
+    let tell = Rc::clone(&ended);
+    drop(cluster.members[1].rt.spawn(async move {
+        put(&files, "f", b"bytes").await.expect("nothing is there");
+        let file = files.open("f").await.expect("it is there");
+        rt.sleep_until(ms(20) + us(1)).await;
+        let written = files.write(&file, 0, files.buffer(5).expect("there is room")).await.0;
+        assert_eq!(written, Err(FsError::Unknown), "its stream broke");
+        rt.sleep_until(CUT).await;
+        assert_eq!(files.close(file).await, Ok(()));
+        tell.set(true);
+    }));
+    let link = Link::Pair(NodeId(0), NodeId(1));
+    cluster.plan(ms(20), Fault::Cut { link, way: Way::Both, lasts: Some(CUT) });
+    cluster.run(CUT * 2);
+    assert!(ended.get(), "a call has not ended");
 }
 
 /// Bytes of all objects of a node's disk that stay if its machine crashes now.

@@ -113,6 +113,8 @@ pub enum What {
     Stale,
     /// The call failed; what it did nobody knows.
     Failed,
+    /// Its user waits no longer. The call goes on: what it does it may do at any time from now on, or never.
+    Dropped,
     /// The node has crashed and is there again; the request is nobody's.
     Restarted,
 }
@@ -133,7 +135,7 @@ impl HistoryEvent for Event {
     fn stage(&self) -> Stage {
         match self.what {
             What::Calls(_) => Stage::Asked,
-            What::Stale | What::Failed | What::Restarted => Stage::Other,
+            What::Stale | What::Failed | What::Dropped | What::Restarted => Stage::Other,
             _ => Stage::Served,
         }
     }
@@ -180,6 +182,7 @@ impl fmt::Display for Timeless<'_> {
             What::Lost => f.write_str("is told that writes are lost"),
             What::Stale => f.write_str("is told that the file is not open"),
             What::Failed => f.write_str("fails"),
+            What::Dropped => f.write_str("is dropped"),
             What::Restarted => f.write_str("the node restarts"),
         }
     }

@@ -39,6 +39,8 @@ impl Meter<Event> for PfMeter {
         }
         let Some((since, call)) = self.began.remove(&event.request) else { return };
         match event.what {
+            // When it ends nobody knows.
+            What::Dropped => return,
             What::Failed | What::Stale => {
                 self.failed += 1;
                 return;

@@ -162,7 +162,8 @@ impl<V: Verbs> Pario<V> {
     }
 
     /// Reads bytes of a file from a position on, as many as the buffer has or as there are; says how many. The buffer
-    /// behind them is zero. Each unit is read whole: what overlaps a write at the same time is old or new.
+    /// behind them is zero, unless the file is cut meanwhile. Each unit is read whole: what overlaps a write at the same time is old or
+    /// new.
     ///
     /// # Errors
     ///
@@ -241,23 +242,30 @@ impl<V: Verbs> Pario<V> {
             bytes: bytes_of(file, access),
             into: if eager { Target::Answer } else { Target::Memory(self.memory_of(slice, access)) },
         };
-        let mut short = false;
-        for (part, access, answer) in self.transfer(file, &all, into, request).await? {
-            short |= match (answer, access) {
-                (Answer::Pushed { short }, _) => short,
-                (Answer::Data { bytes, short }, Some(access)) => {
-                    self.scatter(file, part, &access, &bytes, into)?;
-                    short
-                }
-                _ => return Err(FsError::Nonsense),
-            };
+        let mut before = None;
+        loop {
+            let mut short = false;
+            for (part, access, answer) in self.transfer(file, &all, into, &request).await? {
+                short |= match (answer, access) {
+                    (Answer::Pushed { short }, _) => short,
+                    (Answer::Data { bytes, short }, Some(access)) => {
+                        self.scatter(file, part, &access, &bytes, into)?;
+                        short
+                    }
+                    _ => return Err(FsError::Nonsense),
+                };
+            }
+            if !short {
+                return Ok(all.len as usize);
+            }
+            // A hole, or the end: the size tells, if it was the same before these bytes were read. Otherwise somebody may have written
+            // meanwhile what was read as zeros because it was not there.
+            let there = all.below(self.size(file).await?);
+            if there == 0 || before == Some(there) {
+                return Ok(there as usize);
+            }
+            before = Some(there);
         }
-        if !short {
-            return Ok(all.len as usize);
-        }
-        // A hole, or the end: the size tells.
-        let size = self.size(file).await?;
-        Ok(all.below(size) as usize)
     }
 
     async fn write_from(

@@ -82,8 +82,9 @@ impl<V: Verbs> Pario<V> {
             Err(why) => Err(why),
         };
         kept.and(match closed {
-            // The next life of a home is not told of what was closed before.
-            Ok(Answer::Done) | Err(FsError::Unknown) => Ok(()),
+            // The next life of a home is not told of what was closed before, and a home that has forgotten its client has nothing open
+            // of it.
+            Ok(Answer::Done) | Err(FsError::Unknown | FsError::Stale) => Ok(()),
             Ok(_) => Err(FsError::Nonsense),
             Err(why) => Err(why),
         })

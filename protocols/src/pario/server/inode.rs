@@ -3,7 +3,7 @@
 use super::super::messages::{Reader, Writer};
 use super::super::{Attributes, Distribution, Handle};
 use crate::transport::Rank;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 /// A file.
 #[derive(Clone, Debug, Hash)]
@@ -18,14 +18,13 @@ pub(super) struct Inode {
     pub gone: bool,
     /// How often each client has it open.
     pub opens: BTreeMap<Rank, u32>,
-    /// Of those, clients that opened it in an earlier life of the home: they may have places of which this one does not know.
-    pub earlier: BTreeSet<Rank>,
     /// Where the last place ends that was given out, or zero.
     pub end: u64,
     /// Places to which clients write, by client and first byte, and where each ends.
     pub places: BTreeMap<(Rank, u64), u64>,
     /// No place is given out before this byte, however the file is cut: one was that its client may yet write to, though it will not say
-    /// so. Servers may have to carry out what a client asked that was forgotten, or whose byte stream broke.
+    /// so. Servers may have to carry out what a client asked that was forgotten, whose byte stream broke, or that died, and a home that
+    /// begins anew does not know who had places.
     pub floor: u64,
     /// How often it was cut in this life of the home.
     pub cuts: u64,
@@ -43,7 +42,6 @@ impl Inode {
             ending: false,
             gone: false,
             opens: BTreeMap::new(),
-            earlier: BTreeSet::new(),
             end: 0,
             places: BTreeMap::new(),
             floor: 0,
@@ -63,24 +61,20 @@ impl Inode {
         self.opens.retain(|_, opens| *opens > 0);
         // A close waits for all calls of its file, and those that ended well gave their places back.
         if !self.opens.contains_key(&client) {
-            self.earlier.remove(&client);
             let left = self.places.iter().filter(|((of, _), _)| *of == client);
             self.floor = left.map(|(_, end)| *end).fold(self.floor, u64::max);
             self.places.retain(|(of, _), _| *of != client);
         }
     }
 
-    /// Of places that an earlier life of the home gave out nobody will ever say that they are written.
+    /// Of places that an earlier life of the home gave out nobody may ever say that they are written.
     pub fn keeps_places(&mut self) {
         self.floor = self.floor.max(self.end);
     }
 
-    /// Where the last place ends to which somebody may write. `all_known`: whether every node has told what it has open.
-    pub(super) fn written_below(&self, all_known: bool) -> u64 {
-        match all_known && self.earlier.is_empty() {
-            true => self.places.values().copied().fold(self.floor, u64::max),
-            false => self.end,
-        }
+    /// Where the last place ends to which somebody may write.
+    pub(super) fn written_below(&self) -> u64 {
+        self.places.values().copied().fold(self.floor, u64::max)
     }
 
     /// What a restart is to find.

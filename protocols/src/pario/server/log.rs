@@ -224,6 +224,7 @@ pub(super) fn read(log: u64, bytes: &[u8]) -> Result<Found, Unread> {
     if whole_behind {
         return Err(Unread::Damaged { at: end as u64 });
     }
+    names.keep_places();
     let torn = bytes[end..].iter().rposition(|byte| *byte != 0).map_or(0, |last| last as u64 + 1);
     Ok(Found { names, end: end as u64, torn })
 }

@@ -32,7 +32,7 @@ use machine::{Action, Directory, Machine, Stage};
 use std::cell::RefCell;
 use std::rc::Rc;
 use store::Store;
-use weft_verbs::{AccessFlags, MemoryRegion, Nanos, RemoteSlice, SendOp, Verbs, Work};
+use weft_verbs::{AccessFlags, MemoryRegion, RemoteSlice, SendOp, Verbs, Work};
 
 /// A node's server.
 pub(super) struct Server<V: Verbs> {
@@ -155,13 +155,9 @@ pub(super) async fn recover<V: Verbs>(shared: Rc<Shared<V>>) {
     let me = shared.mesh.me();
     let others = (0..shared.mesh.size()).map(Rank::from_index).filter(|other| *other != me);
     let mut asked = Vec::new();
-    let lease = shared.mesh.guests_lease().filter(|lease| *lease < Nanos::MAX);
-    let mut guests = lease.map(|lease| (shared.mesh.admissions(), lease));
+    let mut guests = shared.mesh.guests_lease().map(|lease| (shared.mesh.admissions(), lease));
     let directory = match server.store.find_log().await {
         Ok((mut names, newest, found)) => {
-            if forgets(&shared) {
-                names.keep_places();
-            }
             // By streams a server does not ask its clients anything: a file that has no name ends with its home's life.
             if !names.is_empty() && matches!(shared.config.wire, Wire::Verbs) {
                 asked.extend(others);

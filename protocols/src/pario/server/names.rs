@@ -287,10 +287,9 @@ impl Names {
 
     /// A file is being cut: no place is given out before it is. The next one is behind those to which somebody may write.
     pub(super) fn cut(&mut self, from: Rank, handle: Handle) -> Result<(Distribution, Change), Refusal> {
-        let all_known = self.unheard.is_empty();
         let inode = self.opened(from, handle)?;
         (inode.cutting, inode.cuts) = (true, inode.cuts + 1);
-        let (layout, before, end) = (inode.layout, inode.end, inode.written_below(all_known));
+        let (layout, before, end) = (inode.layout, inode.end, inode.written_below());
         Ok((layout, self.make(Change::End { handle, end, before, place: None })))
     }
 
@@ -345,7 +344,8 @@ impl Names {
         self.unheard.extend(nodes.map(|node| (node, Handle(0))));
     }
 
-    /// Clients of earlier lives may have places to which they still write, and never tell of it.
+    /// The log is read: clients of earlier lives may have places to which they still write. One tells this life that it has a file open, and
+    /// not its places; one that died tells nothing.
     pub(super) fn keep_places(&mut self) {
         self.inodes.values_mut().for_each(Inode::keeps_places);
     }
@@ -361,17 +361,13 @@ impl Names {
             // A guest that was forgotten, and does not know it, names what has ended since.
             if let Some(inode) = self.inodes.get_mut(handle).filter(|inode| !inode.ending) {
                 *inode.opens.entry(of).or_default() += opens;
-                inode.earlier.insert(of);
             }
         }
     }
 
     /// A client forgot what it had open.
     pub(super) fn forget(&mut self, client: Rank) {
-        if self.unheard.remove(&client).is_some() {
-            // It had yet to tell what places it has since an earlier life of the home, and what it asked may still be carried out.
-            self.keep_places();
-        }
+        self.unheard.remove(&client);
         for inode in self.inodes.values_mut() {
             inode.closed(client, true);
         }

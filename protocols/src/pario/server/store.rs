@@ -216,13 +216,14 @@ impl<V: Verbs> Store<V> {
         };
         let mut logs: Vec<u64> = objects.iter().filter_map(|object| log::log_of(*object)).collect();
         logs.sort_unstable_by(|a, b| b.cmp(a));
-        let mut found = None;
+        let (mut found, mut batches) = (None, Vec::new());
         for &number in &logs {
             let whole = self.whole(disk, log::object(number)).await?;
             match log::read(number, &whole) {
                 Ok(log) => {
                     let clean = (log.torn == 0).then_some((log.end, whole.len() as u64));
                     found = Some((log.names, number, clean));
+                    batches = whole[..log.end as usize].to_vec();
                 }
                 // Its first commit never ended, so nobody was told of it; the one before is there.
                 Err(Unread::NoCheckpoint) => continue,
@@ -242,11 +243,7 @@ impl<V: Verbs> Store<V> {
         let (names, newest, clean) = found
             .map_or((Names::default(), None, None), |(names, newest, clean)| (names, Some(newest), clean));
         if let Some(newest) = newest {
-            // A server that was killed on a machine that goes on may have left a batch that is written and not durable.
-            end(disk.begin(DiskCall::Sync(log::object(newest))))
-                .await
-                .outcome
-                .map_err(|why| Refusal::from(&why))?;
+            write_back::<V>(disk, log::object(newest), batches).await?;
         }
         for &other in logs.iter().filter(|log| Some(**log) != newest) {
             end(disk.begin(DiskCall::Remove(log::object(other)))).await;
@@ -399,6 +396,17 @@ async fn put<V: Verbs>(disk: &V::Disk, object: ObjectName, at: u64, bytes: Vec<u
     }
     let write = DiskCall::Write { object, at, from: DiskBuffer::Owned(bytes) };
     end(disk.begin(write)).await.outcome.map(drop).map_err(|why| Refusal::from(&why))
+}
+
+/// What was read of a log is durable from then on. A server that was killed on a machine that goes on may have left a batch that is written
+/// and not durable. And where a sync has failed, the system may take that batch to be written: only what is written once more is synced.
+async fn write_back<V: Verbs>(disk: &V::Disk, object: ObjectName, bytes: Vec<u8>) -> Result<(), Refusal> {
+    match put::<V>(disk, object, 0, bytes).await {
+        // It is there as it was: a full disk is to be emptied all the same.
+        Ok(()) | Err(Refusal::Full) => {}
+        failed => return failed,
+    }
+    end(disk.begin(DiskCall::Sync(object))).await.outcome.map(drop).map_err(|why| Refusal::from(&why))
 }
 
 /// A batch found no room, and parts of it may be there, or all: the log ends before it again, and one that was to begin with it is none.

@@ -154,7 +154,7 @@ struct Cut {
     /// The first cell that is cut off.
     from: u64,
     began: Nanos,
-    /// `MAX` while it has not ended, and for good if it failed.
+    /// `MAX` while it has not ended, and for good if it failed or was dropped.
     ended: Nanos,
 }
 
@@ -260,7 +260,12 @@ impl Linearizable {
                     _ => Ok(()),
                 }
             }
-            // A write that failed may have its effect at any time.
+            // What it finds is told to nobody.
+            (Call::Close(file), What::Dropped) => {
+                self.unsynced.remove(&(event.request.client, file));
+                Ok(())
+            }
+            // A write that failed or was dropped may have its effect at any time.
             _ => Ok(()),
         };
         if let (Call::Write(Cells { file, .. }) | Call::Append(file, ..), What::Done | What::At(_)) =

@@ -50,7 +50,7 @@ impl FileOracles {
 
     /// The same where calls may fail whose server lives on, and does later what it was asked: by byte streams.
     pub fn failing_early(mut self, early: bool) -> FileOracles {
-        self.places.late = early;
+        (self.places.late, self.names.late) = (early, early);
         self
     }
 

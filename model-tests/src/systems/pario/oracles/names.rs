@@ -23,7 +23,7 @@ struct Name {
     net: i32,
     /// Grows with each call that may change it, at its begin and its end.
     version: u64,
-    /// A client that is gone may have changed it, at any time.
+    /// It may be changed at any time, by a call of which nobody will say when: its client is gone, or has dropped it.
     lost: bool,
     /// A call that failed may have made it: then nobody was told of its handle.
     unknown: bool,
@@ -55,6 +55,8 @@ pub struct Names {
     renamed: bool,
     /// Over how many directories names are spread; 0 where all are in the root.
     spread: u32,
+    /// A call may be carried out after it has failed, since its server may live on: by byte streams.
+    pub(super) late: bool,
 }
 
 impl Names {
@@ -68,6 +70,7 @@ impl Names {
             directories: BTreeSet::new(),
             renamed: false,
             spread: directories,
+            late: false,
         }
     }
 
@@ -114,6 +117,10 @@ impl Names {
 
     fn ended(&mut self, event: &Event) -> Result<(), String> {
         let Some(open) = self.open.remove(&event.request) else { return Ok(()) };
+        if event.what == What::Dropped || (self.late && event.what == What::Failed) {
+            self.stays_open(open.call);
+            return Ok(());
+        }
         let judged = self.told(&open, &event.what);
         if let (Call::MakeDirectory(directory), What::Done | What::Exists) = (open.call, &event.what)
             && !open.forgotten
@@ -206,18 +213,23 @@ impl Names {
 }
 
 impl Names {
+    /// Nobody will say when a call took effect, or that it never does.
+    fn stays_open(&mut self, call: Call) {
+        for number in changed(call) {
+            let Some(name) = self.names.get_mut(&number) else { continue };
+            name.changing -= 1;
+            name.version += 1;
+            (name.there, name.lost, name.unknown) = (None, true, true);
+        }
+    }
+
     /// A node has crashed and is there again: its clients' calls never end. Where nothing survives a server, nothing is known.
     pub(super) fn restarted(&mut self, node: u32, all_gone: bool) {
         let of_node = |request: &RequestId| request.client.node == node;
         let gone = self.open.iter().filter(|(request, _)| of_node(request));
         let changes: Vec<Call> = gone.map(|(_, open)| open.call).collect();
         self.open.retain(|request, _| !of_node(request));
-        for number in changes.into_iter().flat_map(changed) {
-            let Some(name) = self.names.get_mut(&number) else { continue };
-            name.changing -= 1;
-            name.version += 1;
-            (name.there, name.lost, name.unknown) = (None, true, true);
-        }
+        changes.into_iter().for_each(|call| self.stays_open(call));
         if all_gone {
             self.made.clear();
             self.directories.clear();

@@ -126,7 +126,7 @@ impl Places {
                 let end = at + u64::from(cells) * self.bytes;
                 self.appended(file, Place { at: *at, end, began, ended })
             }
-            (Call::Truncate(..), what) if *what == What::Done || !self.late => {
+            (Call::Truncate(..), what) if *what == What::Done || !(self.late || *what == What::Dropped) => {
                 let cut = self.cuts.iter_mut().find(|cut| cut.request == event.request);
                 cut.into_iter().for_each(|cut| cut.ended = ended);
                 Ok(())

@@ -274,6 +274,80 @@ fn a_directory_that_was_made_is_there() {
     assert_eq!(judged(FileOracles::new(2, 1), &before), NOTHING, "it may have come too late");
 }
 
+/// It was on its way when its user dropped it, and whoever makes the file comes first.
+#[test]
+fn a_call_of_a_name_that_was_dropped_may_have_its_effect_after_calls_that_began_later_or_never() {
+    let created = [(1, (0, 0), CREATES), (2, (0, 0), What::Opened(9))];
+    let dropped = [(3, (2, 0), UNLINKS), (4, (2, 0), What::Dropped)];
+    let again = [(5, (1, 0), CREATES), (6, (1, 0), What::Exists)];
+    let then = |rest: &[Told]| said(&[&created[..], &dropped, &again, rest].concat());
+    assert_eq!(then(&[(7, (2, 1), CREATES), (8, (2, 1), What::Opened(10))]), NOTHING);
+    assert_eq!(then(&[(7, (2, 1), CREATES), (8, (2, 1), What::Exists)]), NOTHING);
+    assert_eq!(then(&[(7, (2, 1), CREATES), (8, (2, 1), What::Opened(9))]), ["names"], "one handle twice");
+    let mut failed = [&created[..], &dropped, &again].concat();
+    failed.extend([(7, (2, 1), CREATES), (8, (2, 1), What::Opened(10))]);
+    failed[3].2 = What::Failed;
+    assert_eq!(said(&failed), ["names"], "its effect came before its end");
+    assert_eq!(judged(FileOracles::new(2, 0).failing_early(true), &failed), NOTHING, "by byte streams not");
+}
+
+#[test]
+fn a_file_whose_making_was_dropped_may_be_opened_though_nobody_was_told_of_its_handle() {
+    let then = |what| {
+        [(1, (0, 0), CREATES), (2, (0, 0), What::Dropped), (3, (1, 0), OPENS), (4, (1, 0), what)].to_vec()
+    };
+    assert_eq!(said(&then(What::NotFound)), NOTHING);
+    assert_eq!(said(&then(What::Opened(7))), NOTHING);
+    let late = [then(What::NotFound), vec![(5, (1, 1), OPENS), (6, (1, 1), What::Opened(7))]].concat();
+    assert_eq!(said(&late), NOTHING);
+}
+
+#[test]
+fn a_write_that_was_dropped_may_have_its_effect_late_or_never_and_once() {
+    let history = |seen: &[Value]| {
+        let read = |(n, value): (u64, &Value)| {
+            [(3 + 2 * n, (1, n as u32), READS), (4 + 2 * n, (1, n as u32), has([*value; 2]))]
+        };
+        let dropped = vec![(1, (0, 0), WRITES), (2, (0, 0), What::Dropped)];
+        [dropped, (0..).zip(seen).flat_map(read).collect()].concat()
+    };
+    assert_eq!(said(&history(&[Value::Zero, of(0)])), NOTHING);
+    assert_eq!(said(&history(&[Value::Zero, Value::Zero])), NOTHING);
+    assert_eq!(said(&history(&[of(0), Value::Zero])), ["bytes"]);
+}
+
+#[test]
+fn a_cut_that_was_dropped_may_come_after_appends_that_began_later() {
+    let told = |ended| {
+        let cut = [(12, (2, 0), CUTS), (18, (2, 0), ended)];
+        let later = append((30, 40), (1, 0), 64);
+        let again = append((50, 60), (0, 1), 64);
+        said(&in_time(&[&append((10, 20), (0, 0), 64), &cut, &later, &again])).contains(&"places")
+    };
+    assert!(!told(What::Dropped));
+    assert!(told(What::Failed));
+}
+
+#[test]
+fn who_drops_a_close_is_told_of_no_lost_writes_by_the_next_one() {
+    const CLOSES: What = What::Calls(Call::Close(1));
+    let told = |first: What| {
+        let oracles = FileOracles::new(2, 0).surviving(1, Survival::Synced);
+        let history = [
+            (1, (1, 0), WRITES),
+            (2, (1, 0), What::Done),
+            (3, (0, 9), What::Restarted),
+            (4, (1, 1), CLOSES),
+            (5, (1, 1), first),
+            (6, (1, 2), CLOSES),
+            (7, (1, 2), What::Done),
+        ];
+        judged(oracles, &history)
+    };
+    assert_eq!(told(What::Dropped), NOTHING);
+    assert_eq!(told(What::Done), ["bytes"]);
+}
+
 /// Appends two cells of 32 bytes.
 const APPENDS: What = What::Calls(Call::Append(1, 2, 32));
 /// Cuts the file after its first cell.

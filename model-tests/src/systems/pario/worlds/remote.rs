@@ -71,6 +71,8 @@ impl Caller {
         happens(match &served {
             Ok(reply) => what(reply),
             Err(RemoteError::Fs(_, why)) => told(why),
+            // It goes on.
+            Err(RemoteError::Late(_)) => What::Dropped,
             Err(_) => What::Failed,
         });
         served.map_err(|_| Failed)

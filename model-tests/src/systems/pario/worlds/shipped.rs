@@ -445,7 +445,7 @@ impl User {
             let id = RequestId { client: ClientId { node: self.node, index: 0 }, number };
             let made = self.call(&mut client, id, call);
             if Quits::call(self.quits.as_deref().filter(|_| may_quit), made).await.is_none() {
-                self.recorder.record(Event { at_ns: 0, request: id, what: What::Failed });
+                self.recorder.record(Event { at_ns: 0, request: id, what: What::Dropped });
             }
         }
         // What is open stays so: to close it is a call.

@@ -151,6 +151,39 @@ fn recovers(stores: &[Store], scratch: &Scratch) {
     cluster(Sync::Asked, |server| open(&scratch.store(server), server), reads);
 }
 
+/// Of a batch whose sync failed the system may have the bytes, take them to be written, and lose them with its power. So what a fresh
+/// journal knows of, which has heard of no earlier write, is all of the log.
+#[test]
+fn what_a_server_has_read_of_its_log_it_has_written_once_more_and_synced() {
+    let scratch = Scratch::new("written-once-more");
+    let store = |server| open(&scratch.store(server), server);
+    let makes = |_, files: Pario<Tcp>| {
+        vec![async move {
+            for name in ["a", "b"] {
+                let file = files.create(name, None).await?;
+                files.close(file).await?;
+            }
+            Ok(())
+        }]
+    };
+    cluster(Sync::Each, store, makes);
+    let recording = Recording::default();
+    let looks = |_, files: Pario<Tcp>| vec![async move { files.readdir("").await.map(drop) }];
+    cluster(Sync::Each, |server| store(server).recorded(&recording), looks);
+
+    let mut replay = recording.replay();
+    replay.advance(recording.len());
+    let durable = replay.after_crash(0, |_| 0);
+    assert_eq!(checked(&durable).names.len(), 2);
+    for (object, bytes) in content(&store(0)) {
+        let (written, room) = bytes.split_at(durable[&object].len());
+        assert!(
+            written == durable[&object] && room.iter().all(|byte| *byte == 0),
+            "{object} has other bytes"
+        );
+    }
+}
+
 #[test]
 fn ten_thousand_states_that_a_power_cut_may_leave_of_real_files_are_stores_that_recover() {
     let (recording, scratch) = (Recording::default(), Scratch::new("run"));

@@ -68,7 +68,7 @@ struct Batch {
     held: Vec<(Rank, u64, Request)>,
     /// How many answers were given before.
     known_again: u64,
-    /// Its requests but for closes and for those that are held.
+    /// Its requests but for closes that are done and for those that are held.
     asked: Vec<(Rank, u64, Request)>,
 }
 
@@ -103,8 +103,8 @@ impl Machine {
         let Some(directory) = &mut self.directory else { return };
         let mut batch = Batch::default();
         while let Some((from, id, request)) = directory.queued.pop_front() {
-            let asked = (!matches!(request, Request::Close { .. })).then(|| (from, id, request.clone()));
-            let held = batch.held.len();
+            let asked = (from, id, request.clone());
+            let (held, closes) = (batch.held.len(), batch.closes.len());
             let logged = directory.log.is_some();
             let of = Home {
                 servers: self.config.servers,
@@ -114,7 +114,9 @@ impl Machine {
                 logged,
             };
             name_request(&mut directory.names, of, (from, id), request, &mut batch);
-            batch.asked.extend(asked.filter(|_| batch.held.len() == held));
+            if (batch.held.len(), batch.closes.len()) == (held, closes) {
+                batch.asked.push(asked);
+            }
         }
         directory.held.append(&mut batch.held);
         self.counts.known_again += batch.known_again;

@@ -101,23 +101,34 @@ fn a_place_of_a_client_that_is_forgotten_or_never_gave_it_back_is_not_given_out_
     }
 }
 
-/// Who has written there in an earlier life of the home, it cannot know.
+/// Its client may have died since with a write on its way, of which the server does not know yet that nobody waits for it.
 #[test]
-fn no_place_of_an_earlier_life_is_given_out_again_where_clients_may_be_forgotten() {
+fn no_place_of_an_earlier_life_is_given_out_again_whatever_became_of_its_client() {
     let path = || Path::new("a").unwrap();
     let mut names = Names::default();
     let (handle, _) = names.create(0, rank(5), path(), Distribution::single(0)).unwrap();
     names.place(rank(5), handle, (10, 0)).unwrap();
-    for (forgets, next) in [(false, 0), (true, 10)] {
-        let commit = Log::behind(None, None, 0).commit(&names, &[]);
-        let mut names = crate::pario::server::log::read(0, &commit.bytes).expect("whole").names;
-        if forgets {
-            names.keep_places();
-        }
+    let log = Log::behind(None, None, 0).commit(&names, &[]).bytes;
+    let died_before_it_told = |names: &mut Names| names.forget(rank(5));
+    let told_and_died = |names: &mut Names| {
+        names.heard(rank(5), &[(handle, 1)], false);
+        names.forget(rank(5));
+    };
+    let died_while_the_home_was_down = |names: &mut Names| names.heard(rank(5), &[], false);
+    let closed = |names: &mut Names| {
+        names.heard(rank(5), &[(handle, 1)], false);
+        names.close(rank(5), handle, true).unwrap();
+    };
+    let fates: [&dyn Fn(&mut Names); 4] =
+        [&died_before_it_told, &told_and_died, &died_while_the_home_was_down, &closed];
+    for (nth, fate) in fates.into_iter().enumerate() {
+        let mut names = crate::pario::server::log::read(0, &log).expect("whole").names;
+        names.ask(std::iter::once(rank(5)));
+        fate(&mut names);
         names.open(rank(6), &path()).unwrap();
         names.cut(rank(6), handle).unwrap();
         names.is_cut(handle);
-        assert_eq!(names.place(rank(6), handle, (10, 0)).map(|(at, _)| at), Ok(next));
+        assert_eq!(names.place(rank(6), handle, (10, 0)).map(|(at, _)| at), Ok(10), "fate {nth}");
     }
 }
 
@@ -342,6 +353,22 @@ fn a_cut_that_waits_for_another_one_which_finds_no_room_is_carried_out_once() {
         }
         assert_eq!(bench.actions.len(), 1, "nothing more is begun: {:?}", bench.actions);
     }
+}
+
+/// The home has forgotten the client meanwhile, and lives on.
+#[test]
+fn a_close_that_is_refused_is_answered_also_where_its_batch_finds_no_room() {
+    let (mut bench, handle) = logged_with_file();
+    bench.on(Event::Reset { client: rank(5) });
+    bench.ask(2, create("b", Distribution::single(0)));
+    let before = bench.actions.clone();
+    bench.ask(3, Request::Close { handle, epoch: EPOCH });
+    bench.ask(4, create("c", Distribution::single(0)));
+    bench.actions = before;
+    committed(&mut bench);
+    let told = refused(&mut bench);
+    assert_eq!(told, [(4, Answer::Refused(Refusal::Full)), (3, Answer::Refused(Refusal::Stale))]);
+    assert!(bench.machine.leftovers().iter().all(|(what, left)| *left == 0 || *what == "open files"));
 }
 
 /// A home's next life, as its log says, which waits for guests to name what they have open.
