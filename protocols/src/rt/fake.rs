@@ -21,6 +21,8 @@ pub(crate) struct World {
     pub(crate) sends: Vec<(u64, bool, QpNum)>,
     pub(crate) receives: Vec<(u64, QpNum)>,
     pub(crate) refuse_posts: bool,
+    /// So many send requests of a list are accepted at most.
+    pub(crate) most_of_a_list: Option<usize>,
     pub(crate) refuse_polls: bool,
     pub(crate) modified: Vec<QpNum>,
     pub(crate) qps_made: u32,
@@ -286,8 +288,12 @@ impl QueuePair<V> for Fake {
         }
         let entry =
             |wr: &SendWr<'_, V>| (wr.wr_id, wr.flags.contains(SendFlags::SIGNALED), QpNum(self.index));
-        world.sends.extend(list.iter().map(entry));
-        Ok(())
+        let accepted = list.len().min(world.most_of_a_list.unwrap_or(usize::MAX));
+        world.sends.extend(list[..accepted].iter().map(entry));
+        match accepted < list.len() {
+            true => Err(PostError { posted: accepted, why: VerbsError::DeviceGone }),
+            false => Ok(()),
+        }
     }
     fn post_recv(&self, list: &[RecvWr<'_, V>]) -> std::result::Result<(), PostError> {
         let mut world = self.world.borrow_mut();

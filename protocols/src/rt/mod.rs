@@ -45,7 +45,7 @@ pub use memory::{Block, BufferPool};
 use processors::Processors;
 pub use processors::Receives;
 pub use program::Program;
-pub use qp_handle::{Local, Pending, QpHandle};
+pub use qp_handle::{BrokenOff, Local, Pending, QpHandle};
 pub use shared_receives::SharedReceives;
 pub use slots::{BufferGuard, Completed, CompletionSink, Failed, Outcome};
 pub use wait::{Elapsed, Sleep, Timed, Yield};

@@ -169,13 +169,14 @@ impl<V: Verbs> QpHandle<V> {
     ///
     /// # Errors
     ///
-    /// The device refused a request. Those before it go on, and nobody is told of their ends.
+    /// The device refused a request. Those before it go on.
     pub fn post_list<const N: usize>(
         &self,
         list: [(SendOp<'_, V>, BufferGuard<V>); N],
-    ) -> Result<[Pending<V>; N]> {
+    ) -> std::result::Result<[Pending<V>; N], BrokenOff<V>> {
         if (self.room() as usize) < N {
-            return Err(VerbsError::QueueFull { queue: "send", depth: self.inner.depth });
+            let why = VerbsError::QueueFull { queue: "send", depth: self.inner.depth };
+            return Err(BrokenOff { accepted: Vec::new(), why });
         }
         let Inner { rt, id: queue, .. } = &*self.inner;
         let ids: [u64; N] = {
@@ -197,15 +198,21 @@ impl<V: Verbs> QpHandle<V> {
         let mut requests = rt.inner.requests.borrow_mut();
         requests.ledgers.is_used(*queue);
         for (nth, (op, guard)) in list.into_iter().enumerate().take(accepted) {
-            let target = if accepted == N { Target::Future(None) } else { Target::Nobody };
+            let target = Target::Future(None);
             let posted = Posted { queue: *queue, side: Side::Send, op: done_as(&op), guard, target };
             requests.slots.fill(posted);
             let signaled = flags(nth).contains(SendFlags::SIGNALED);
             requests.ledgers.enter(*queue, Side::Send, ids[nth], signaled);
         }
         drop(requests);
-        posted.map_err(|refused| refused.why)?;
-        Ok(ids.map(|id| Pending { rt: rt.clone(), id, done: false }))
+        let pending = |id| Pending { rt: rt.clone(), id, done: false };
+        match posted {
+            Ok(()) => Ok(ids.map(pending)),
+            Err(refused) => {
+                let accepted = ids.into_iter().take(accepted).map(pending).collect();
+                Err(BrokenOff { accepted, why: refused.why })
+            }
+        }
     }
 
     /// Posts a send request whose success nobody is told of; a failure shows on the requests behind it. It
@@ -406,6 +413,20 @@ impl<V: Verbs> Drop for Inner<V> {
             self.wake();
         }
         self.rt.release_cq(self.cq, self.cqe, self.resting.get());
+    }
+}
+
+/// A list of which the device refused a request.
+pub struct BrokenOff<V: Verbs> {
+    /// The requests before it. None is signaled: those that succeed end with what is posted behind them, or with the queue pair.
+    pub accepted: Vec<Pending<V>>,
+    /// Why it refused.
+    pub why: VerbsError,
+}
+
+impl<V: Verbs> std::fmt::Debug for BrokenOff<V> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{} behind {} requests", self.why, self.accepted.len())
     }
 }
 

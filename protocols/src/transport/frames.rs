@@ -79,11 +79,11 @@ impl<V: Verbs> Shared<V> {
                 Some((header, message)) => {
                     let queue = peer.queue.as_ref().expect("it stands");
                     let frame = encode_header(&header, message.channel);
-                    let posted =
-                        message.block.write(0, &frame).and_then(|()| self.post_message(queue, message));
-                    // What became of a write before it is for `resolve_outcomes` to say.
                     peer.told += 1;
-                    posted.map(|write| peer.last_op = write.unwrap_or(peer.last_op))
+                    // What became of a write before it is for `resolve_outcomes` to say.
+                    let last_op = &mut peer.last_op;
+                    let written = message.block.write(0, &frame);
+                    written.and_then(|()| self.post_message(queue, message, last_op))
                 }
                 None => match peer.session.credit_return().or_else(|| peer.session.give_back()) {
                     Some(header) => self.post_control(peer, header),

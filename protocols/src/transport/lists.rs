@@ -79,12 +79,12 @@ impl<V: Verbs> Mesh<V> {
             if posted > before {
                 peer.last_op = posted;
             }
-            pending.map_err(|why| match posted > before {
-                false => refused(why),
+            pending.map_err(|broken_off| match posted > before {
+                false => refused(broken_off.why),
                 true => {
                     // The device has accepted the first ones, none of them signaled: the connection's end tells of theirs.
                     shared.broken(index, peer);
-                    OpError::Unknown(Lost::Refused(why))
+                    OpError::Unknown(Lost::Refused(broken_off.why))
                 }
             })
         })?;

@@ -15,7 +15,7 @@ use super::peer::Outgoing;
 use super::wire::HEADER_LEN;
 use super::{Channel, Rank, SendError};
 use crate::rt::sync::{Mailbox, MailboxSender, mailbox};
-use crate::rt::{BufferGuard, Pending, QpHandle};
+use crate::rt::{BrokenOff, BufferGuard, Pending, QpHandle};
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use weft_verbs::{
@@ -188,23 +188,34 @@ impl<V: Verbs> Shared<V> {
         Ok(from.share())
     }
 
-    /// Posts a message, behind its write if it has one: which of the queue pair's requests the write is, counted from 1.
-    pub(super) fn post_message(&self, queue: &QpHandle<V>, message: &Outgoing<V>) -> Result<Option<u64>> {
+    /// Posts a message, behind its write if it has one. Notes which of the queue pair's requests the write is, counted from 1, also where
+    /// the device has accepted it and not the message.
+    pub(super) fn post_message(
+        &self,
+        queue: &QpHandle<V>,
+        message: &Outgoing<V>,
+        last_op: &mut u64,
+    ) -> Result<()> {
         let guard = BufferGuard::Block { block: message.block.clone(), len: HEADER_LEN as u32 + message.len };
         let told = message.place.as_ref().map(|place| (place, place.posts.told.borrow()));
         let Some((place, Some(told))) = told.as_ref().map(|(place, told)| (place, told.as_ref())) else {
-            return super::frames::post(queue, crate::rt::Local::Guarded(guard)).map(|()| None);
+            return super::frames::post(queue, crate::rt::Local::Guarded(guard));
         };
         let write = SendOp::Write { to: place.to, imm: None };
         let from = self.written_from(place)?;
-        let [written, _] = queue.post_list([(write, from), (SendOp::Send { imm: None }, guard)])?;
+        let (before, _) = queue.counts();
+        let (written, end) = match queue.post_list([(write, from), (SendOp::Send { imm: None }, guard)]) {
+            Ok([written, _]) => (Some(written), Ok(())),
+            Err(BrokenOff { accepted, why }) => (accepted.into_iter().next(), Err(why)),
+        };
+        let Some(written) = written else { return end };
+        *last_op = before + 1;
         self.stats.borrow_mut().places_repeated += u64::from(place.posts.repeats.replace(true));
         // Nobody may want to know.
         if told.send(written).is_ok() {
             place.posts.open.set(place.posts.open.get() + 1);
         }
-        let (posted, _) = queue.counts();
-        Ok(Some(posted - 1))
+        end
     }
 }
 
@@ -256,5 +267,61 @@ impl<V: Verbs> std::hash::Hash for Place<V> {
         (!self.is_struck(), self.is_copied.get()).hash(to);
         let from = self.from.borrow();
         from.hash_bytes(0..from.len(), to);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::rt::fake::{Fake, V};
+    use crate::rt::{Program, Rt, RtConfig};
+    use crate::transport::MeshConfig;
+    use std::future::Future;
+    use std::pin::pin;
+    use std::task::{Context, Waker};
+    use weft_verbs::{Node, Park, WcError};
+
+    fn node(rank: u32) -> (Fake, Program<V>, Mesh<V>) {
+        let fake = Fake::default();
+        let rt = Rt::new(&fake, RtConfig::default()).expect("the fake device obeys");
+        let names = vec!["n0".to_string(), "n1".to_string()];
+        let config = MeshConfig { recv_buffers: 8, ..MeshConfig::new(Rank::from_index(rank), names) };
+        let mesh = Mesh::start(&rt, config).expect("the fake device obeys");
+        (fake, rt.program(), mesh)
+    }
+
+    fn settle(program: &mut Program<V>) {
+        while program.step() == Park::Again {}
+    }
+
+    /// The device has accepted the write, and refuses the message behind it.
+    #[test]
+    fn a_write_whose_message_the_device_refused_is_in_doubt_until_the_next_connection_stands() {
+        let (fake, mut program, mesh) = node(0);
+        let (_, _, other) = node(1);
+        let there = Rank::from_index(1);
+        let introduction = other.prepare(mesh.me()).expect("a queue pair").introduction();
+        mesh.prepare(there).expect("a queue pair").adopt(&introduction).expect("it stands");
+        settle(&mut program);
+        fake.world.borrow_mut().most_of_a_list = Some(1);
+        let from = mesh.copied(&[7; 8]).expect("memory");
+        let at = RemoteSlice { len: 8, ..RemoteSlice::default() };
+        let mut placed = mesh.place(there, from, at, Channel(3), b"there").expect("it is kept");
+        assert!(placed.striker().is_in_flight());
+        let mut resolves = pin!(mesh.resolve_outcomes(there));
+        let mut cx = Context::from_waker(Waker::noop());
+        assert!(resolves.as_mut().poll(&mut cx).is_pending());
+        // The queue pair is fenced, and flushes what it has.
+        settle(&mut program);
+        {
+            let mut world = fake.world.borrow_mut();
+            let sends: Vec<u64> = world.sends.iter().map(|send| send.0).collect();
+            assert_eq!(sends.len(), 2, "the write, and the marker behind the fence");
+            let receives: Vec<u64> = world.receives.iter().map(|receive| receive.0).collect();
+            sends.into_iter().chain(receives).for_each(|id| world.complete(id, Err(WcError::Flush)));
+        }
+        settle(&mut program);
+        assert_eq!(pin!(placed.post_ended()).poll(&mut cx), std::task::Poll::Ready(Some(false)));
+        assert!(resolves.as_mut().poll(&mut cx).is_pending());
     }
 }

@@ -76,7 +76,8 @@ fn a_list_has_one_signal_and_its_completion_ends_all_of_its_requests() {
     assert_eq!(ended.take(), [true; 3]);
     assert_eq!(bench.rt.audit(), RtAudit { slots: 0, ..RtAudit::default() });
     let too_many = queue.post_list([SEND; 9].map(|op| (op, BufferGuard::Nothing)));
-    assert_eq!(too_many.err(), Some(VerbsError::QueueFull { queue: "send", depth: 8 }));
+    let why = too_many.err().map(|broken_off| broken_off.why);
+    assert_eq!(why, Some(VerbsError::QueueFull { queue: "send", depth: 8 }));
 }
 
 #[test]
@@ -97,6 +98,28 @@ fn a_list_that_breaks_off_ends_each_of_its_requests_by_its_own_completion() {
     bench.settle();
     let failed = |status| Some(Failed::Status(status));
     assert_eq!(ended.take(), [None, failed(WcError::RemAccess), failed(WcError::Flush)]);
+    assert_eq!(bench.rt.audit(), RtAudit::default());
+}
+
+#[test]
+fn a_list_of_which_a_later_request_is_refused_tells_of_the_ends_of_those_before_it() {
+    let mut bench = Bench::new(Wait::Poll);
+    let queue = bench.queue(8, 4);
+    bench.world().most_of_a_list = Some(1);
+    let broken_off = queue.post_list([SEND; 3].map(|op| (op, BufferGuard::Nothing))).err().expect("refused");
+    assert_eq!((broken_off.accepted.len(), broken_off.why), (1, VerbsError::DeviceGone));
+    assert_eq!((bench.world().sends.len(), queue.counts()), (1, (1, 0)));
+    bench.complete(0, Err(WcError::Flush));
+    let ended = Rc::new(RefCell::new(Vec::new()));
+    let book = Rc::clone(&ended);
+    bench.rt.spawn(async move {
+        for one in broken_off.accepted {
+            let (outcome, _) = one.await;
+            book.borrow_mut().push(outcome.err());
+        }
+    });
+    bench.settle();
+    assert_eq!(ended.take(), [Some(Failed::Status(WcError::Flush))]);
     assert_eq!(bench.rt.audit(), RtAudit::default());
 }
 
