@@ -8,9 +8,9 @@
 use super::Failover;
 use super::endpoint::Failure;
 use super::message::Message;
-use super::service::{Sdp, Shared};
+use super::service::{CHANNEL, Sdp, Shared};
 use super::socket::Socket;
-use crate::transport::Rank;
+use crate::transport::{Rank, SendError};
 use weft_verbs::{Nanos, Verbs};
 
 impl<V: Verbs> Sdp<V> {
@@ -43,16 +43,21 @@ impl<V: Verbs> Sdp<V> {
                 mesh.suspect(peer);
                 asked = false;
             } else if self.has_open(peer) {
-                self.ask(peer);
-                asked = true;
+                asked = self.ask(peer);
             }
         }
     }
 
-    /// Asks a peer whether it is there.
-    pub(super) fn ask(&self, peer: Rank) {
-        self.count(|stats| &mut stats.probes);
-        self.answer(peer, &Message::Probe);
+    /// Asks a peer whether it is there. True if it is asked: by the question, or by the messages that leave no room for it. Where there is no
+    /// memory for the question its asker asks again.
+    pub(super) fn ask(&self, peer: Rank) -> bool {
+        let mut bytes = Vec::new();
+        Message::Probe.encode(&mut bytes);
+        let sent = self.shared.mesh.send(peer, CHANNEL, &bytes);
+        if sent.is_ok() {
+            self.count(|stats| &mut stats.probes);
+        }
+        !matches!(sent, Err(SendError::Memory(_)))
     }
 
     /// Whether an end here waits for something of the peer: an acknowledgement, an answer, credits, the use of what it advertises, or

@@ -58,7 +58,7 @@ pub(super) struct Shared<V: Verbs> {
 }
 
 /// Before memory is asked for again that there was not.
-const BEFORE_MEMORY_IS_ASKED_FOR: Nanos = Nanos::from_millis(1);
+pub(super) const BEFORE_MEMORY_IS_ASKED_FOR: Nanos = Nanos::from_millis(1);
 
 impl<V: Verbs> Sdp<V> {
     /// Starts the sockets of a node. `options` are those of all streams that say no others.
@@ -252,7 +252,7 @@ impl<V: Verbs> Sdp<V> {
             Message::HelloAck { to, .. } | Message::Reject { to, .. } | Message::AbortConn { to, .. } => to,
             Message::SuspComm { rail, number } => return self.on_susp_comm(from, rail, number),
             Message::SuspCommAck { number } => return self.on_susp_comm_ack(from, number),
-            Message::AckRecv => return self.on_ack_recv(from),
+            Message::AckRecv { rail } => return self.on_ack_recv(from, rail),
             Message::Probe => return,
         };
         let socket = self.shared.table.borrow().get(to).cloned();
@@ -333,23 +333,28 @@ impl<V: Verbs> Sdp<V> {
         backlog.push(socket);
     }
 
-    /// Sends a message that belongs to no stream of this node. Where the transport has no room, it is sent when there is some.
+    /// Sends a message that belongs to no stream of this node. Where the transport has no room or no memory for it, it is sent when there is
+    /// some.
     pub(super) fn answer(&self, to: Rank, message: &Message<'_>) {
         let mut bytes = Vec::new();
         message.encode(&mut bytes);
-        if !matches!(self.shared.mesh.send(to, CHANNEL, &bytes), Err(SendError::Full { .. })) {
-            return;
+        let sent = self.shared.mesh.send(to, CHANNEL, &bytes);
+        if matches!(sent, Err(SendError::Full { .. } | SendError::Memory(_))) {
+            let sdp = self.clone();
+            drop(self.shared.rt.spawn(async move { sdp.say(to, &bytes).await }));
         }
-        let sdp = self.clone();
-        drop(self.shared.rt.spawn(async move { sdp.say(to, &bytes).await }));
     }
 
-    /// Sends a message that belongs to no stream as soon as the transport has room; not if that is not waited for.
+    /// Sends a message that belongs to no stream as soon as the transport has room and memory for it; not if that is not waited for.
     pub(super) async fn say(&self, to: Rank, bytes: &[u8]) {
-        let mesh = &self.shared.mesh;
-        while mesh.room(to).await.is_ok()
-            && matches!(mesh.send(to, CHANNEL, bytes), Err(SendError::Full { .. }))
-        {}
+        let Shared { mesh, rt, .. } = &*self.shared;
+        while mesh.room(to).await.is_ok() {
+            match mesh.send(to, CHANNEL, bytes) {
+                Err(SendError::Full { .. }) => {}
+                Err(SendError::Memory(_)) => rt.sleep(BEFORE_MEMORY_IS_ASKED_FOR).await,
+                _ => return,
+            }
+        }
     }
 
     /// Sends all that a stream has to send now, gives back buffers, and forgets the stream when it is over.
