@@ -58,7 +58,7 @@ pub(super) struct Shared<V: Verbs> {
 }
 
 /// Before memory is asked for again that there was not.
-pub(super) const BEFORE_MEMORY_IS_ASKED_FOR: Nanos = Nanos::from_millis(1);
+const BEFORE_MEMORY_IS_ASKED_FOR: Nanos = Nanos::from_millis(1);
 
 impl<V: Verbs> Sdp<V> {
     /// Starts the sockets of a node. `options` are those of all streams that say no others.
@@ -383,6 +383,10 @@ impl<V: Verbs> Sdp<V> {
 
     fn flush_control(&self, socket: &Rc<Socket<V>>) {
         loop {
+            // The word that a stream is over waits for memory. It has nothing else to say.
+            if socket.starves.get() && socket.end.borrow().failure().is_some() {
+                return;
+            }
             if !self.shared.mesh.has_room(socket.peer) {
                 return self.block(socket);
             }
@@ -475,16 +479,28 @@ impl<V: Verbs> Sdp<V> {
     /// There was no memory for a message of a stream: it has a hole from there on, and ends. The peer must be told all the same, as soon as
     /// there is memory: it may be using buffers of this end.
     fn lacks_memory(&self, socket: &Rc<Socket<V>>) {
-        if socket.end.borrow().failure().is_none() {
-            // The word that it is over goes next.
-            socket.end.borrow_mut().fail(Failure::Aborted, true);
-            return socket.wake();
+        let mut end = socket.end.borrow_mut();
+        if end.failure().is_none() {
+            end.fail(Failure::Aborted, true);
+        } else {
+            end.aborts_again();
+        }
+        drop(end);
+        socket.wake();
+        self.tries_later(socket);
+    }
+
+    /// There was no memory for something of a stream: after a while it is looked whether there is some.
+    pub(super) fn tries_later(&self, socket: &Rc<Socket<V>>) {
+        if socket.starves.replace(true) {
+            return;
         }
         let (sdp, socket) = (self.clone(), Rc::clone(socket));
         drop(self.shared.rt.spawn(async move {
             sdp.shared.rt.sleep(BEFORE_MEMORY_IS_ASKED_FOR).await;
-            socket.end.borrow_mut().aborts_again();
+            socket.starves.set(false);
             sdp.flush(&socket);
+            socket.readable.notify();
         }));
     }
 

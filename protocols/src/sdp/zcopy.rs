@@ -154,8 +154,8 @@ impl<V: Verbs> Sdp<V> {
             Some((mr, told)) => (mr, Some(told)),
             None => match self.buffer(source.len.min(FETCH)) {
                 Ok(buffer) => (buffer.mr, None),
-                // Without memory nobody can read them.
-                Err(_) => return self.abort(socket),
+                // They stay where they are until there is memory: who reads looks again then.
+                Err(_) => return self.tries_later(socket),
             },
         };
         let most = (mr.len() as u32).min(self.shared.mesh.longest_operation());
