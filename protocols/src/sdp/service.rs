@@ -48,6 +48,8 @@ pub(super) struct Shared<V: Verbs> {
     lives: RefCell<BTreeMap<Rank, u32>>,
     /// A suspension, or what it waits for, has changed.
     pub moving: Signal,
+    /// A task that asks for a peer, or watches it, is to do so sooner than it did: a stream has begun whose options say so.
+    pub sooner: Signal,
     /// A task looks for streams whose address has changed.
     pub notices: Cell<bool>,
     /// A message's bytes on their way to the transport.
@@ -81,6 +83,7 @@ impl<V: Verbs> Sdp<V> {
                 outboxes: RefCell::default(),
                 lives: RefCell::new(mesh.resets()),
                 moving: Signal::new(),
+                sooner: Signal::new(),
                 notices: Cell::new(false),
                 frame: RefCell::default(),
                 next_port: Cell::new(*EPHEMERAL.start()),
@@ -469,7 +472,7 @@ impl<V: Verbs> Sdp<V> {
         let sent = self.shared.mesh.send_content(socket.peer, CHANNEL, &framed);
         drop(head);
         match sent {
-            Ok(()) => self.watch(socket.peer),
+            Ok(()) => self.watch(socket.peer, socket.options.give_up),
             Err(SendError::PeerGone(peer)) => self.is_no_more(peer),
             Err(SendError::Memory(_)) => self.lacks_memory(socket),
             Err(_) => self.closed(socket),
@@ -520,11 +523,22 @@ impl<V: Verbs> Sdp<V> {
         self.flush(socket);
     }
 
-    /// A peer has not acknowledged anything for too long.
-    pub(super) fn gone(&self, peer: Rank) {
-        self.shared.stats.borrow_mut().given_up += 1;
-        self.each_of(peer, |end| end.fail(Failure::TimedOut, true));
-        self.go_on(peer);
+    /// A peer has not acknowledged anything for too long: for those with such a patience.
+    pub(super) fn gone(&self, peer: Rank, is_over: impl Fn(Nanos) -> bool) {
+        let ends =
+            |socket: &Socket<V>| socket.peer == peer && socket.lives() && is_over(socket.options.give_up);
+        let table = self.shared.table.borrow();
+        let ending: Vec<_> = table.all().filter(|socket| ends(socket)).cloned().collect();
+        drop(table);
+        for socket in ending {
+            self.count(|stats| &mut stats.given_up);
+            socket.end.borrow_mut().fail(Failure::TimedOut, true);
+            socket.wake();
+            self.flush(&socket);
+        }
+        if is_over(self.shared.options.give_up) {
+            self.go_on(peer);
+        }
     }
 
     /// A peer has begun anew, was expelled, or has expelled this node: what it knew is fenced, and nothing is said to it.

@@ -131,6 +131,11 @@ impl<V: Verbs> Socket<V> {
         }
     }
 
+    /// Whether it has not failed.
+    pub fn lives(&self) -> bool {
+        self.end.borrow().failure().is_none()
+    }
+
     /// Wakes all who wait for anything.
     pub fn wake(&self) {
         self.readable.notify();

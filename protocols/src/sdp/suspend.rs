@@ -11,6 +11,7 @@
 
 use super::message::Message;
 use super::service::Sdp;
+use super::socket::Socket;
 use super::{SdpError, SdpStats};
 use crate::transport::Rank;
 use weft_verbs::Verbs;
@@ -100,7 +101,7 @@ impl<V: Verbs> Sdp<V> {
         let mut bytes = Vec::new();
         Message::SuspComm { rail, number }.encode(&mut bytes);
         self.say(peer, &bytes).await;
-        self.watch(peer);
+        self.watch(peer, shared.options.give_up);
         let answered = || self.suspended(peer).is_none_or(|suspended| suspended.answered);
         shared.moving.until(answered).await;
         let Some(Suspended { rail, .. }) = self.suspended(peer) else { return Err(SdpError::Reset) };
@@ -136,7 +137,7 @@ impl<V: Verbs> Sdp<V> {
                 sdp.shared.mesh.prefer(peer, rail);
             }
             sdp.answer(peer, &Message::SuspCommAck { number });
-            sdp.watch(peer);
+            sdp.watch(peer, sdp.shared.options.give_up);
         }));
     }
 
@@ -181,7 +182,9 @@ impl<V: Verbs> Sdp<V> {
 
     /// What was not started is, whatever the suspension has led to. A connection that has not moved comes back to where it did before.
     pub(super) fn go_on(&self, peer: Rank) {
-        let Some(Suspended { home, .. }) = self.outbox(peer, |outbox| outbox.suspended.take()) else { return };
+        let Some(Suspended { home, .. }) = self.outbox(peer, |outbox| outbox.suspended.take()) else {
+            return;
+        };
         if let Some(home) = home {
             self.shared.mesh.prefer(peer, home);
         }
@@ -214,11 +217,11 @@ impl<V: Verbs> Sdp<V> {
         self.shared.moving.until(|| under_way() == 0 || self.is_closed()).await;
     }
 
-    /// A one-sided operation begins.
-    pub(super) fn begins(&self, peer: Rank) {
-        self.outbox(peer, |outbox| outbox.under_way += 1);
+    /// A one-sided operation of a stream begins.
+    pub(super) fn begins(&self, socket: &Socket<V>) {
+        self.outbox(socket.peer, |outbox| outbox.under_way += 1);
         // It ends once the peer's adapter answers or a connection stands again, and one that is gone sees to neither.
-        self.watch(peer);
+        self.watch(socket.peer, socket.options.give_up);
     }
 
     /// It has ended.

@@ -44,7 +44,7 @@ impl<V: Verbs> Sdp<V> {
                 Step::Room => return self.block(socket),
                 Step::Send(outgoing) => self.send_control(socket, outgoing),
                 Step::Write(mr, at, to) => {
-                    self.begins(socket.peer);
+                    self.begins(socket);
                     let (sdp, socket) = (self.clone(), Rc::clone(socket));
                     drop(self.shared.rt.spawn(sdp.write(socket, mr, at, to)));
                     return;
@@ -161,7 +161,7 @@ impl<V: Verbs> Sdp<V> {
         let most = (mr.len() as u32).min(self.shared.mesh.longest_operation());
         let Some(source) = source.slice(0..source.len.min(most)) else { return };
         socket.end.borrow_mut().set_reading(true);
-        self.begins(socket.peer);
+        self.begins(socket);
         drop(self.shared.rt.spawn(self.clone().read(Rc::clone(socket), (at, source), mr, told)));
     }
 
