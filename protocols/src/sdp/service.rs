@@ -260,7 +260,7 @@ impl<V: Verbs> Sdp<V> {
         };
         let socket = self.shared.table.borrow().get(to).cloned();
         let Some(socket) = socket.filter(|socket| socket.peer == from) else {
-            return self.on_late(from, &message);
+            return self.on_late(from, to, &message);
         };
         let event = socket.end.borrow_mut().on_message(&message);
         let arrived = match (&event, &message) {
@@ -296,16 +296,14 @@ impl<V: Verbs> Sdp<V> {
         socket.wake();
     }
 
-    /// A message for a stream that this end has given up. A connection that was made too late is told so.
-    fn on_late(&self, from: Rank, message: &Message<'_>) {
+    /// A message for a stream that is not there: this end has given it up, if that is in order. A connection that was made too late is told so.
+    fn on_late(&self, from: Rank, to: Handle, message: &Message<'_>) {
         // An abort that answers an abort finds nobody, if nobody waited for it.
         if matches!(message, Message::AbortConn { .. }) {
             return;
         }
-        // Where streams fail because their address changed, what was under way for them comes late by right.
-        if !self.shared.notices.get() {
-            self.shared.stats.borrow_mut().late += 1;
-        }
+        let given_up = self.shared.table.borrow().has_given_up(to);
+        self.count(|stats| if given_up { &mut stats.late } else { &mut stats.out_of_turn });
         if let Message::HelloAck { greeting, .. } = message {
             self.answer(from, &Message::AbortConn { to: greeting.from, moved: false });
         }
