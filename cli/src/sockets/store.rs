@@ -37,8 +37,10 @@ impl Store for Folder {
         // In the same folder: a name can be changed there in one step.
         let own = to.file_name().unwrap_or_default().to_string_lossy();
         let path = to.with_file_name(format!(".{own}.weft-{}", self.mark));
+        // Before a byte is moved: in a folder that cannot be opened no name can be put on the disk.
+        let folder = to.parent().map(File::open).transpose()?;
         let file = OpenOptions::new().write(true).create_new(true).open(&path)?;
-        Ok(Unfinished { file: Some(file), path, to })
+        Ok(Unfinished { file: Some(file), folder, path, to })
     }
 }
 
@@ -46,6 +48,8 @@ impl Store for Folder {
 pub struct Unfinished {
     /// None once it has its final name.
     file: Option<File>,
+    /// The folder of both names.
+    folder: Option<File>,
     path: PathBuf,
     to: PathBuf,
 }
@@ -61,10 +65,7 @@ impl Partial for Unfinished {
         file.sync_all()?;
         fs::rename(&self.path, &self.to)?;
         self.file = None;
-        match self.to.parent() {
-            Some(folder) => File::open(folder)?.sync_all(),
-            None => Ok(()),
-        }
+        self.folder.as_ref().map_or(Ok(()), File::sync_all)
     }
 }
 
@@ -81,6 +82,7 @@ impl Drop for Unfinished {
 mod tests {
     use super::*;
     use std::future::Future;
+    use std::os::unix::fs::MetadataExt;
     use std::pin::pin;
     use std::task::{Context, Poll, Waker};
 
@@ -132,6 +134,20 @@ mod tests {
         let mut bytes = [0; 9];
         assert_eq!(at_once(reads.read(&mut bytes)).expect("read"), 6);
         assert_eq!(&bytes[..6], b"newer!");
+    }
+
+    /// Whoever runs this may be one to whom every folder opens, so that a folder that does not is no test.
+    #[test]
+    fn nothing_that_may_fail_is_left_for_after_a_file_has_its_name_but_to_put_that_on_the_disk() {
+        let scratch = Scratch::new("folder");
+        let folder = Folder::new(&scratch.0, "3".to_string());
+        for (name, of) in [("a", scratch.0.clone()), ("sub/a", scratch.0.join("sub"))] {
+            let file = at_once(folder.create(name, 1)).expect("created");
+            let open = file.folder.as_ref().expect("it is open before a byte is moved");
+            let (open, there) = (open.metadata().expect("a folder"), fs::metadata(of).expect("a folder"));
+            assert_eq!((open.dev(), open.ino()), (there.dev(), there.ino()), "{name}");
+            at_once(file.finish()).expect("stored");
+        }
     }
 
     #[test]

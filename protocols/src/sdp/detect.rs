@@ -8,9 +8,9 @@
 use super::Failover;
 use super::endpoint::Failure;
 use super::message::Message;
-use super::service::{Sdp, Shared};
+use super::service::{CHANNEL, Sdp, Shared};
 use super::socket::Socket;
-use crate::transport::Rank;
+use crate::transport::{Rank, SendError};
 use weft_verbs::{Nanos, Verbs};
 
 impl<V: Verbs> Sdp<V> {
@@ -43,16 +43,21 @@ impl<V: Verbs> Sdp<V> {
                 mesh.suspect(peer);
                 asked = false;
             } else if self.has_open(peer) {
-                self.ask(peer);
-                asked = true;
+                asked = self.ask(peer);
             }
         }
     }
 
-    /// Asks a peer whether it is there.
-    pub(super) fn ask(&self, peer: Rank) {
-        self.count(|stats| &mut stats.probes);
-        self.answer(peer, &Message::Probe);
+    /// Asks a peer whether it is there. True if it is asked: by the question, or by the messages that leave no room for it. Where there is no
+    /// memory for the question its asker asks again.
+    pub(super) fn ask(&self, peer: Rank) -> bool {
+        let mut bytes = Vec::new();
+        Message::Probe.encode(&mut bytes);
+        let sent = self.shared.mesh.send(peer, CHANNEL, &bytes);
+        if sent.is_ok() {
+            self.count(|stats| &mut stats.probes);
+        }
+        !matches!(sent, Err(SendError::Memory(_)))
     }
 
     /// Whether an end here waits for something of the peer: an acknowledgement, an answer, credits, the use of what it advertises, or
@@ -63,37 +68,51 @@ impl<V: Verbs> Sdp<V> {
         waits || table.all().any(|socket| socket.peer == peer && socket.end.borrow().is_open())
     }
 
-    /// Sees to it that a peer of which nothing is heard is asked, as long as a stream with it wants that.
+    /// Sees to it that a peer of which nothing is heard is asked, as often as one of its streams wants that.
     pub(super) fn keep_alive(&self, peer: Rank, every: Option<Nanos>) {
         let Some(every) = every else { return };
-        if self.outbox(peer, |outbox| std::mem::replace(&mut outbox.keeps_alive, true)) {
+        let before = self.outbox(peer, |outbox| outbox.keepalive);
+        if before.is_some_and(|before| before <= every) {
             return;
         }
-        let sdp = self.clone();
-        drop(self.shared.rt.spawn(async move {
-            let mesh = &sdp.shared.mesh;
-            let wants = || {
-                let table = sdp.shared.table.borrow();
-                let lives = |socket: &Socket<V>| socket.end.borrow().failure().is_none();
-                let wants = |socket: &Socket<V>| socket.options.keepalive.is_some() && lives(socket);
-                table.all().any(|socket| socket.peer == peer && wants(socket))
-            };
-            while wants() && !mesh.is_closed() {
-                let heard = mesh.heard(peer);
-                sdp.shared.rt.sleep(every).await;
-                if mesh.is_gone(peer) {
-                    sdp.is_no_more(peer);
-                } else if mesh.heard(peer) == heard && wants() {
-                    // What waits for its acknowledgement asks already.
-                    if mesh.oldest_unacknowledged(peer).is_none() {
-                        sdp.ask(peer);
-                    }
-                    // One who does not acknowledge is given up.
-                    sdp.watch(peer);
-                }
+        self.outbox(peer, |outbox| outbox.keepalive = Some(every));
+        if before.is_some() {
+            return self.shared.sooner.notify();
+        }
+        drop(self.shared.rt.spawn(self.clone().look_for_silence(peer)));
+    }
+
+    /// Ends when no stream with the peer wants it to be asked.
+    async fn look_for_silence(self, peer: Rank) {
+        let mesh = &self.shared.mesh;
+        while let Some(every) = self.keepalive(peer)
+            && !mesh.is_closed()
+        {
+            self.outbox(peer, |outbox| outbox.keepalive = Some(every));
+            let heard = mesh.heard(peer);
+            let shorter = || self.outbox(peer, |outbox| outbox.keepalive != Some(every));
+            if self.rests(every, shorter).await {
+                continue;
             }
-            sdp.outbox(peer, |outbox| outbox.keeps_alive = false);
-        }));
+            if mesh.is_gone(peer) {
+                self.is_no_more(peer);
+            } else if mesh.heard(peer) == heard && self.keepalive(peer).is_some() {
+                // What waits for its acknowledgement asks already.
+                if mesh.oldest_unacknowledged(peer).is_none() {
+                    self.ask(peer);
+                }
+                // One who does not acknowledge is given up.
+                self.patience(peer).into_iter().for_each(|give_up| self.watch(peer, give_up));
+            }
+        }
+        self.outbox(peer, |outbox| outbox.keepalive = None);
+    }
+
+    /// How long nothing may be heard of a peer until it is asked: for the stream that wants that soonest.
+    fn keepalive(&self, peer: Rank) -> Option<Nanos> {
+        let table = self.shared.table.borrow();
+        let with_peer = table.all().filter(|socket| socket.peer == peer && socket.lives());
+        with_peer.filter_map(|socket| socket.options.keepalive).min()
     }
 
     /// A stream's application wants to know when its connection has gone over to another rail.

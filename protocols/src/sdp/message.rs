@@ -167,7 +167,10 @@ pub enum Message<'a> {
         number: u32,
     },
     /// Both go on (the thesis's).
-    AckRecv,
+    AckRecv {
+        /// The rail on which the connection stays from now on. None if it was not moved.
+        rail: Option<u8>,
+    },
     /// Whether anybody is there: that it arrived is the answer.
     Probe,
     /// The stream is over, whatever was under way.
@@ -280,7 +283,11 @@ impl<'a> Message<'a> {
                 to.extend([SUSP_COMM_ACK, 0, 0, 0]);
                 to.extend(number.to_le_bytes());
             }
-            Message::AckRecv => to.extend([ACK_RECV, 0, 0, 0]),
+            Message::AckRecv { rail } => {
+                // Rails are counted from 1 here, and 0 is none of them.
+                let code = rail.map_or(0, |rail| rail.saturating_add(1));
+                to.extend([ACK_RECV, code, 0, 0]);
+            }
             Message::Probe => to.extend([PROBE, 0, 0, 0]),
             Message::AbortConn { to: stream, moved } => {
                 to.extend([ABORT_CONN, u8::from(moved), 0, 0]);
@@ -326,7 +333,7 @@ impl<'a> Message<'a> {
             (DIS_CONN, 0) => Message::DisConn { header: rest.header()? },
             (SUSP_COMM, rail) => Message::SuspComm { rail, number: rest.word()? },
             (SUSP_COMM_ACK, 0) => Message::SuspCommAck { number: rest.word()? },
-            (ACK_RECV, 0) => Message::AckRecv,
+            (ACK_RECV, code) => Message::AckRecv { rail: code.checked_sub(1) },
             (PROBE, 0) => Message::Probe,
             (ABORT_CONN, code @ 0..=1) => Message::AbortConn { to: rest.handle()?, moved: code == 1 },
             _ => return None,
@@ -423,7 +430,9 @@ mod tests {
             Message::AbortConn { to, moved: true },
             Message::SuspComm { rail: 1, number: 7 },
             Message::SuspCommAck { number: 7 },
-            Message::AckRecv,
+            Message::AckRecv { rail: None },
+            Message::AckRecv { rail: Some(0) },
+            Message::AckRecv { rail: Some(7) },
             Message::Probe,
             Message::Data { header, bytes: &[] },
             Message::Data { header, bytes: b"bytes" },

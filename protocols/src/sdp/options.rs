@@ -50,8 +50,8 @@ pub struct SdpOptions {
     pub write_timeout: Option<Nanos>,
     /// How long [`close`](super::SdpStream::close) waits until the peer has received everything; then it aborts. Default: 30 s.
     pub linger: Option<Nanos>,
-    /// How long messages to a peer may go unacknowledged, or nothing be heard of it while something is open with it, until its streams
-    /// fail with `TimedOut`. At least twice the mesh's delay of acknowledgements. [`Nanos::MAX`] for ever. Default: 30 s.
+    /// How long messages to a peer may go unacknowledged, or nothing be heard of it while something is open with it, until the stream
+    /// fails with `TimedOut`: each of its own options. At least twice the mesh's delay of acknowledgements. [`Nanos::MAX`] for ever. Default: 30 s.
     pub give_up: Nanos,
     /// How long a connection that is to go over to another rail as planned may take: for a trial of the rail, and then for the move, during
     /// which streams pause. Default: 1 s.
@@ -61,8 +61,8 @@ pub struct SdpOptions {
     /// Within how long a dead link is found by probes, while something is open with the peer; at least four times the mesh's delay of
     /// acknowledgements. It holds for all streams of a node. Default: not at all, and it is found by ports and adapters.
     pub probe: Option<Nanos>,
-    /// How long nothing may be heard of a peer until it is asked whether it is there, though nothing is open with it. Default: for
-    /// ever.
+    /// How long nothing may be heard of a peer until it is asked whether it is there, though nothing is open with it. Of several streams
+    /// with it the shortest counts. Default: for ever.
     pub keepalive: Option<Nanos>,
 }
 

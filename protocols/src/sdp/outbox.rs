@@ -13,12 +13,12 @@ pub(super) struct Outbox<V: Verbs> {
     blocked: Vec<Rc<Socket<V>>>,
     /// A task waits for room.
     waits: bool,
-    /// A task watches whether the peer acknowledges.
-    watches: bool,
+    /// A task watches whether the peer acknowledges, for those whose patience lasts so long at least.
+    patience: Option<Nanos>,
     /// A task probes the peer while something is open with it.
     pub probes: bool,
-    /// A task asks whether the peer is there while a stream wants that.
-    pub keeps_alive: bool,
+    /// A task asks whether the peer is there when nothing was heard of it for so long, while a stream wants that.
+    pub keepalive: Option<Nanos>,
     /// One-sided operations of streams with the peer that are under way.
     pub under_way: u32,
     /// Nothing is started with the peer now.
@@ -32,9 +32,9 @@ impl<V: Verbs> Default for Outbox<V> {
         Outbox {
             blocked: Vec::new(),
             waits: false,
-            watches: false,
+            patience: None,
             probes: false,
-            keeps_alive: false,
+            keepalive: None,
             under_way: 0,
             suspended: None,
             suspensions: 0,
@@ -60,7 +60,7 @@ impl<V: Verbs> Sdp<V> {
             drop(self.shared.rt.spawn(async move { sdp.wait_for_room(peer).await }));
         }
         // There is room once the peer acknowledges something, and one that is gone never does.
-        self.watch(peer);
+        self.watch(peer, socket.options.give_up);
     }
 
     async fn wait_for_room(self, peer: Rank) {
@@ -79,26 +79,53 @@ impl<V: Verbs> Sdp<V> {
         }
     }
 
-    /// Sees to it that a peer is given up in time that does not acknowledge, or of which nothing is heard while something is open with it.
-    pub(super) fn watch(&self, peer: Rank) {
+    /// Sees to it that a peer is given up in time that does not acknowledge, or of which nothing is heard while something is open with it: for
+    /// a stream, or for the node, whose patience lasts so long.
+    pub(super) fn watch(&self, peer: Rank, give_up: Nanos) {
         self.probe(peer);
-        let give_up = self.shared.options.give_up;
-        if give_up == Nanos::MAX || self.outbox(peer, |outbox| std::mem::replace(&mut outbox.watches, true)) {
+        let before = self.outbox(peer, |outbox| outbox.patience);
+        if give_up == Nanos::MAX || before.is_some_and(|before| before <= give_up) {
             return;
         }
-        let sdp = self.clone();
-        drop(self.shared.rt.spawn(async move { sdp.look_after(peer, give_up).await }));
+        self.outbox(peer, |outbox| outbox.patience = Some(give_up));
+        if before.is_some() {
+            return self.shared.sooner.notify();
+        }
+        drop(self.shared.rt.spawn(self.clone().look_after(peer)));
+    }
+
+    /// The patience of those who give a peer up first: of its streams, and of the node while it starts nothing with the peer. None if nobody
+    /// does.
+    pub(super) fn patience(&self, peer: Rank) -> Option<Nanos> {
+        let node = self.is_suspended(peer).then_some(self.shared.options.give_up);
+        let table = self.shared.table.borrow();
+        let streams = table.all().filter(|socket| socket.peer == peer && socket.lives());
+        let all = streams.map(|socket| socket.options.give_up).chain(node);
+        all.filter(|give_up| *give_up != Nanos::MAX).min()
+    }
+
+    /// Rests for so long, or until a task of the peer's outbox is to look sooner. True if it is.
+    pub(super) async fn rests(&self, most: Nanos, mut sooner: impl FnMut() -> bool) -> bool {
+        let Shared { rt, sooner: changed, .. } = &*self.shared;
+        rt.deadline(rt.now() + most, changed.until(&mut sooner)).await.is_ok()
     }
 
     /// Ends when nothing is open with the peer. An acknowledgement of anything is a sign of life. Where every message is acknowledged
     /// and the peer has yet to do something, such as to read what is advertised, it is asked as soon as nothing is heard of it: nothing
     /// else would tell that it is gone.
-    async fn look_after(self, peer: Rank, give_up: Nanos) {
+    async fn look_after(self, peer: Rank) {
         let Shared { rt, mesh, .. } = &*self.shared;
         let (mut oldest, mut heard) = (mesh.oldest_unacknowledged(peer), mesh.heard(peer));
         let mut since = rt.now();
-        while self.has_open(peer) && !mesh.is_closed() {
-            rt.sleep(Nanos((give_up.0 / LOOKS).max(1))).await;
+        while self.has_open(peer)
+            && !mesh.is_closed()
+            && let Some(least) = self.patience(peer)
+        {
+            self.outbox(peer, |outbox| outbox.patience = Some(least));
+            let shorter = || self.outbox(peer, |outbox| outbox.patience != Some(least));
+            if self.rests(Nanos((least.0 / LOOKS).max(1)), shorter).await {
+                continue;
+            }
             if mesh.is_gone(peer) {
                 self.is_no_more(peer);
                 break;
@@ -111,12 +138,12 @@ impl<V: Verbs> Sdp<V> {
                 self.ask(peer);
                 // What is heard no more is not heard since then, but since before.
                 oldest = mesh.oldest_unacknowledged(peer);
-            } else if rt.now() - since >= give_up / LOOKS * (LOOKS - 1) {
-                self.gone(peer);
-                break;
+            } else {
+                let silent = rt.now() - since;
+                self.gone(peer, |give_up| give_up != Nanos::MAX && silent >= give_up / LOOKS * (LOOKS - 1));
             }
         }
-        self.outbox(peer, |outbox| outbox.watches = false);
+        self.outbox(peer, |outbox| outbox.patience = None);
     }
 
     pub(super) fn outbox<T>(&self, peer: Rank, run: impl FnOnce(&mut Outbox<V>) -> T) -> T {

@@ -48,6 +48,8 @@ pub(super) struct Shared<V: Verbs> {
     lives: RefCell<BTreeMap<Rank, u32>>,
     /// A suspension, or what it waits for, has changed.
     pub moving: Signal,
+    /// A task that asks for a peer, or watches it, is to do so sooner than it did: a stream has begun whose options say so.
+    pub sooner: Signal,
     /// A task looks for streams whose address has changed.
     pub notices: Cell<bool>,
     /// A message's bytes on their way to the transport.
@@ -81,6 +83,7 @@ impl<V: Verbs> Sdp<V> {
                 outboxes: RefCell::default(),
                 lives: RefCell::new(mesh.resets()),
                 moving: Signal::new(),
+                sooner: Signal::new(),
                 notices: Cell::new(false),
                 frame: RefCell::default(),
                 next_port: Cell::new(*EPHEMERAL.start()),
@@ -252,12 +255,12 @@ impl<V: Verbs> Sdp<V> {
             Message::HelloAck { to, .. } | Message::Reject { to, .. } | Message::AbortConn { to, .. } => to,
             Message::SuspComm { rail, number } => return self.on_susp_comm(from, rail, number),
             Message::SuspCommAck { number } => return self.on_susp_comm_ack(from, number),
-            Message::AckRecv => return self.on_ack_recv(from),
+            Message::AckRecv { rail } => return self.on_ack_recv(from, rail),
             Message::Probe => return,
         };
         let socket = self.shared.table.borrow().get(to).cloned();
         let Some(socket) = socket.filter(|socket| socket.peer == from) else {
-            return self.on_late(from, &message);
+            return self.on_late(from, to, &message);
         };
         let event = socket.end.borrow_mut().on_message(&message);
         let arrived = match (&event, &message) {
@@ -293,16 +296,14 @@ impl<V: Verbs> Sdp<V> {
         socket.wake();
     }
 
-    /// A message for a stream that this end has given up. A connection that was made too late is told so.
-    fn on_late(&self, from: Rank, message: &Message<'_>) {
+    /// A message for a stream that is not there: this end has given it up, if that is in order. A connection that was made too late is told so.
+    fn on_late(&self, from: Rank, to: Handle, message: &Message<'_>) {
         // An abort that answers an abort finds nobody, if nobody waited for it.
         if matches!(message, Message::AbortConn { .. }) {
             return;
         }
-        // Where streams fail because their address changed, what was under way for them comes late by right.
-        if !self.shared.notices.get() {
-            self.shared.stats.borrow_mut().late += 1;
-        }
+        let given_up = self.shared.table.borrow().has_given_up(to);
+        self.count(|stats| if given_up { &mut stats.late } else { &mut stats.out_of_turn });
         if let Message::HelloAck { greeting, .. } = message {
             self.answer(from, &Message::AbortConn { to: greeting.from, moved: false });
         }
@@ -333,23 +334,28 @@ impl<V: Verbs> Sdp<V> {
         backlog.push(socket);
     }
 
-    /// Sends a message that belongs to no stream of this node. Where the transport has no room, it is sent when there is some.
+    /// Sends a message that belongs to no stream of this node. Where the transport has no room or no memory for it, it is sent when there is
+    /// some.
     pub(super) fn answer(&self, to: Rank, message: &Message<'_>) {
         let mut bytes = Vec::new();
         message.encode(&mut bytes);
-        if !matches!(self.shared.mesh.send(to, CHANNEL, &bytes), Err(SendError::Full { .. })) {
-            return;
+        let sent = self.shared.mesh.send(to, CHANNEL, &bytes);
+        if matches!(sent, Err(SendError::Full { .. } | SendError::Memory(_))) {
+            let sdp = self.clone();
+            drop(self.shared.rt.spawn(async move { sdp.say(to, &bytes).await }));
         }
-        let sdp = self.clone();
-        drop(self.shared.rt.spawn(async move { sdp.say(to, &bytes).await }));
     }
 
-    /// Sends a message that belongs to no stream as soon as the transport has room; not if that is not waited for.
+    /// Sends a message that belongs to no stream as soon as the transport has room and memory for it; not if that is not waited for.
     pub(super) async fn say(&self, to: Rank, bytes: &[u8]) {
-        let mesh = &self.shared.mesh;
-        while mesh.room(to).await.is_ok()
-            && matches!(mesh.send(to, CHANNEL, bytes), Err(SendError::Full { .. }))
-        {}
+        let Shared { mesh, rt, .. } = &*self.shared;
+        while mesh.room(to).await.is_ok() {
+            match mesh.send(to, CHANNEL, bytes) {
+                Err(SendError::Full { .. }) => {}
+                Err(SendError::Memory(_)) => rt.sleep(BEFORE_MEMORY_IS_ASKED_FOR).await,
+                _ => return,
+            }
+        }
     }
 
     /// Sends all that a stream has to send now, gives back buffers, and forgets the stream when it is over.
@@ -378,6 +384,10 @@ impl<V: Verbs> Sdp<V> {
 
     fn flush_control(&self, socket: &Rc<Socket<V>>) {
         loop {
+            // The word that a stream is over waits for memory. It has nothing else to say.
+            if socket.starves.get() && socket.end.borrow().failure().is_some() {
+                return;
+            }
             if !self.shared.mesh.has_room(socket.peer) {
                 return self.block(socket);
             }
@@ -460,7 +470,7 @@ impl<V: Verbs> Sdp<V> {
         let sent = self.shared.mesh.send_content(socket.peer, CHANNEL, &framed);
         drop(head);
         match sent {
-            Ok(()) => self.watch(socket.peer),
+            Ok(()) => self.watch(socket.peer, socket.options.give_up),
             Err(SendError::PeerGone(peer)) => self.is_no_more(peer),
             Err(SendError::Memory(_)) => self.lacks_memory(socket),
             Err(_) => self.closed(socket),
@@ -470,16 +480,28 @@ impl<V: Verbs> Sdp<V> {
     /// There was no memory for a message of a stream: it has a hole from there on, and ends. The peer must be told all the same, as soon as
     /// there is memory: it may be using buffers of this end.
     fn lacks_memory(&self, socket: &Rc<Socket<V>>) {
-        if socket.end.borrow().failure().is_none() {
-            // The word that it is over goes next.
-            socket.end.borrow_mut().fail(Failure::Aborted, true);
-            return socket.wake();
+        let mut end = socket.end.borrow_mut();
+        if end.failure().is_none() {
+            end.fail(Failure::Aborted, true);
+        } else {
+            end.aborts_again();
+        }
+        drop(end);
+        socket.wake();
+        self.tries_later(socket);
+    }
+
+    /// There was no memory for something of a stream: after a while it is looked whether there is some.
+    pub(super) fn tries_later(&self, socket: &Rc<Socket<V>>) {
+        if socket.starves.replace(true) {
+            return;
         }
         let (sdp, socket) = (self.clone(), Rc::clone(socket));
         drop(self.shared.rt.spawn(async move {
             sdp.shared.rt.sleep(BEFORE_MEMORY_IS_ASKED_FOR).await;
-            socket.end.borrow_mut().aborts_again();
+            socket.starves.set(false);
             sdp.flush(&socket);
+            socket.readable.notify();
         }));
     }
 
@@ -499,11 +521,22 @@ impl<V: Verbs> Sdp<V> {
         self.flush(socket);
     }
 
-    /// A peer has not acknowledged anything for too long.
-    pub(super) fn gone(&self, peer: Rank) {
-        self.shared.stats.borrow_mut().given_up += 1;
-        self.each_of(peer, |end| end.fail(Failure::TimedOut, true));
-        self.go_on(peer);
+    /// A peer has not acknowledged anything for too long: for those with such a patience.
+    pub(super) fn gone(&self, peer: Rank, is_over: impl Fn(Nanos) -> bool) {
+        let ends =
+            |socket: &Socket<V>| socket.peer == peer && socket.lives() && is_over(socket.options.give_up);
+        let table = self.shared.table.borrow();
+        let ending: Vec<_> = table.all().filter(|socket| ends(socket)).cloned().collect();
+        drop(table);
+        for socket in ending {
+            self.count(|stats| &mut stats.given_up);
+            socket.end.borrow_mut().fail(Failure::TimedOut, true);
+            socket.wake();
+            self.flush(&socket);
+        }
+        if is_over(self.shared.options.give_up) {
+            self.go_on(peer);
+        }
     }
 
     /// A peer has begun anew, was expelled, or has expelled this node: what it knew is fenced, and nothing is said to it.

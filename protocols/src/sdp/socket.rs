@@ -34,6 +34,8 @@ pub(super) struct Socket<V: Verbs> {
     pub recalls: Cell<u64>,
     /// The user writes no more: told to the end once nothing is to be sent any more.
     pub closing: Cell<bool>,
+    /// There was no memory for something of it, which is tried again after a while.
+    pub starves: Cell<bool>,
     /// Bytes came, or the end of them, or the stream failed.
     pub readable: Signal,
     /// There may be room for bytes, or everything is acknowledged, or the stream failed.
@@ -123,9 +125,15 @@ impl<V: Verbs> Socket<V> {
             sends: Cell::new(0),
             recalls: Cell::new(0),
             closing: Cell::new(false),
+            starves: Cell::new(false),
             readable: Signal::new(),
             writable: Signal::new(),
         }
+    }
+
+    /// Whether it has not failed.
+    pub fn lives(&self) -> bool {
+        self.end.borrow().failure().is_none()
     }
 
     /// Wakes all who wait for anything.

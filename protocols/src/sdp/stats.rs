@@ -33,8 +33,10 @@ pub struct SdpStats {
     pub aborts: u64,
     /// Streams whose peer was away for too long.
     pub given_up: u64,
-    /// Messages for streams that this end had given up already. Not counted where streams fail when their address changes.
+    /// Messages for streams that this end had given up already, as their peers could not know.
     pub late: u64,
+    /// Messages for streams that had ended in order, or that never were: no peer sends such.
+    pub out_of_turn: u64,
     /// Probes sent to peers of which nothing was heard.
     pub probes: u64,
     /// Links that were found dead by probes.

@@ -11,6 +11,7 @@
 
 use super::message::Message;
 use super::service::Sdp;
+use super::socket::Socket;
 use super::{SdpError, SdpStats};
 use crate::transport::Rank;
 use weft_verbs::Verbs;
@@ -24,6 +25,8 @@ pub(super) struct Suspended {
     own: bool,
     /// The peer has answered.
     answered: bool,
+    /// The rail that was preferred before, and is again once this is over. None if the connection stays where it has moved.
+    home: Option<u8>,
     /// Which of this end's suspensions of the peer it is: what is said of one that is over is of no other.
     number: u32,
 }
@@ -60,13 +63,25 @@ impl<V: Verbs> Sdp<V> {
         shared.moving.until(|| !self.is_suspended(peer) || self.is_closed()).await;
         self.suspend(peer, rail, true);
         let end = self.within(shared.options.move_timeout, self.try_move(peer)).await;
-        // Whatever became of it, both ends go on.
-        self.answer(peer, &Message::AckRecv);
-        self.go_on(peer);
-        if end.is_ok() {
+        // Whatever became of it, both ends go on. Who waits for the move does not wait until that can be said.
+        let of = self.numbered(peer);
+        drop(shared.rt.spawn(self.clone().goes_on(peer, of, end.ok())));
+        if let Ok(rail) = end {
+            self.stays(peer, rail);
             shared.stats.borrow_mut().moves += 1;
         }
         end
+    }
+
+    /// Says that both ends go on after this end's suspension of that number, and on which rail the connection stays if it has moved. Goes on
+    /// then: what is said of the next suspension comes behind it.
+    async fn goes_on(self, peer: Rank, of: Option<u32>, rail: Option<u8>) {
+        let mut bytes = Vec::new();
+        Message::AckRecv { rail }.encode(&mut bytes);
+        self.say(peer, &bytes).await;
+        if self.numbered(peer) == of {
+            self.go_on(peer);
+        }
     }
 
     /// Whether the peer answers over a rail. While no connection stands there is none that could be stopped for nothing.
@@ -86,7 +101,7 @@ impl<V: Verbs> Sdp<V> {
         let mut bytes = Vec::new();
         Message::SuspComm { rail, number }.encode(&mut bytes);
         self.say(peer, &bytes).await;
-        self.watch(peer);
+        self.watch(peer, shared.options.give_up);
         let answered = || self.suspended(peer).is_none_or(|suspended| suspended.answered);
         shared.moving.until(answered).await;
         let Some(Suspended { rail, .. }) = self.suspended(peer) else { return Err(SdpError::Reset) };
@@ -111,19 +126,18 @@ impl<V: Verbs> Sdp<V> {
         if follows {
             self.suspend(peer, rail, false);
         }
-        let of = self.suspended(peer).map(|suspended| suspended.number);
-        let sdp = self.clone();
+        let (sdp, of) = (self.clone(), self.numbered(peer));
         drop(self.shared.rt.spawn(async move {
             sdp.quiet(peer).await;
             // The peer may have given that up long ago.
-            if sdp.suspended(peer).map(|suspended| suspended.number) != of {
+            if sdp.numbered(peer) != of {
                 return;
             }
             if follows {
                 sdp.shared.mesh.prefer(peer, rail);
             }
             sdp.answer(peer, &Message::SuspCommAck { number });
-            sdp.watch(peer);
+            sdp.watch(peer, sdp.shared.options.give_up);
         }));
     }
 
@@ -144,24 +158,38 @@ impl<V: Verbs> Sdp<V> {
             Some(suspended) => suspended.rail = rail,
             None => {
                 outbox.suspensions = outbox.suspensions.wrapping_add(1);
-                outbox.suspended = Some(Suspended { rail, own, answered: false, number: outbox.suspensions });
+                let (home, number) = (Some(self.shared.mesh.preferred(peer)), outbox.suspensions);
+                outbox.suspended = Some(Suspended { rail, own, answered: false, home, number });
             }
         });
     }
 
-    /// The peer goes on.
-    pub(super) fn on_ack_recv(&self, peer: Rank) {
+    /// The peer goes on, and has moved the connection if it names a rail.
+    pub(super) fn on_ack_recv(&self, peer: Rank, rail: Option<u8>) {
+        if let Some(rail) = rail {
+            self.stays(peer, rail);
+        }
         if self.suspended(peer).is_some_and(|suspended| !suspended.own) {
             self.go_on(peer);
         }
     }
 
-    /// What was not started is, whatever the suspension has led to.
+    /// The connection has moved to a rail, and comes back there from any other one.
+    fn stays(&self, peer: Rank, rail: u8) {
+        self.outbox(peer, |outbox| outbox.suspended.iter_mut().for_each(|suspended| suspended.home = None));
+        self.shared.mesh.prefer(peer, rail);
+    }
+
+    /// What was not started is, whatever the suspension has led to. A connection that has not moved comes back to where it did before.
     pub(super) fn go_on(&self, peer: Rank) {
-        if self.outbox(peer, |outbox| outbox.suspended.take()).is_some() {
-            self.shared.moving.notify();
-            self.each_of(peer, |_| ());
+        let Some(Suspended { home, .. }) = self.outbox(peer, |outbox| outbox.suspended.take()) else {
+            return;
+        };
+        if let Some(home) = home {
+            self.shared.mesh.prefer(peer, home);
         }
+        self.shared.moving.notify();
+        self.each_of(peer, |_| ());
     }
 
     /// With how many peers nothing is started now, since connections are being moved.
@@ -171,6 +199,11 @@ impl<V: Verbs> Sdp<V> {
 
     fn suspended(&self, peer: Rank) -> Option<Suspended> {
         self.shared.outboxes.borrow().get(&peer)?.suspended
+    }
+
+    /// Which suspension of a peer there is.
+    fn numbered(&self, peer: Rank) -> Option<u32> {
+        self.suspended(peer).map(|suspended| suspended.number)
     }
 
     /// Whether nothing is to be started with a peer now.
@@ -184,11 +217,11 @@ impl<V: Verbs> Sdp<V> {
         self.shared.moving.until(|| under_way() == 0 || self.is_closed()).await;
     }
 
-    /// A one-sided operation begins.
-    pub(super) fn begins(&self, peer: Rank) {
-        self.outbox(peer, |outbox| outbox.under_way += 1);
+    /// A one-sided operation of a stream begins.
+    pub(super) fn begins(&self, socket: &Socket<V>) {
+        self.outbox(socket.peer, |outbox| outbox.under_way += 1);
         // It ends once the peer's adapter answers or a connection stands again, and one that is gone sees to neither.
-        self.watch(peer);
+        self.watch(socket.peer, socket.options.give_up);
     }
 
     /// It has ended.

@@ -7,6 +7,8 @@ use weft_verbs::Verbs;
 
 struct Place<V: Verbs> {
     use_of: u32,
+    /// The last use in which this end gave up its stream.
+    given_up: Option<u32>,
     socket: Option<Rc<Socket<V>>>,
 }
 
@@ -26,7 +28,7 @@ impl<V: Verbs> Table<V> {
     /// Keeps a stream that is made for its handle.
     pub fn insert(&mut self, make: impl FnOnce(Handle) -> Rc<Socket<V>>) -> Rc<Socket<V>> {
         let place = self.free.pop().unwrap_or_else(|| {
-            self.places.push(Place { use_of: self.first_use, socket: None });
+            self.places.push(Place { use_of: self.first_use, given_up: None, socket: None });
             self.places.len() as u32 - 1
         });
         let entry = &mut self.places[place as usize];
@@ -41,10 +43,20 @@ impl<V: Verbs> Table<V> {
         entry.socket.as_ref().filter(|_| entry.use_of == handle.use_of)
     }
 
-    /// Forgets a stream.
+    /// Whether this end has given up the stream of a handle, or a later one in its place: its peer may not have known that yet.
+    pub fn has_given_up(&self, handle: Handle) -> bool {
+        let last = self.places.get(handle.place as usize).and_then(|entry| entry.given_up);
+        let nth = |use_of: u32| use_of.wrapping_sub(self.first_use);
+        last.is_some_and(|last| nth(handle.use_of) <= nth(last))
+    }
+
+    /// Forgets a stream. One that did not fail has ended in order, and nothing comes for it any more.
     pub fn remove(&mut self, handle: Handle) {
         let Some(entry) = self.places.get_mut(handle.place as usize) else { return };
-        if entry.use_of == handle.use_of && entry.socket.take().is_some() {
+        if entry.use_of == handle.use_of
+            && let Some(socket) = entry.socket.take()
+        {
+            entry.given_up = if socket.lives() { entry.given_up } else { Some(entry.use_of) };
             entry.use_of = entry.use_of.wrapping_add(1);
             self.free.push(handle.place);
         }

@@ -44,7 +44,7 @@ impl<V: Verbs> Sdp<V> {
                 Step::Room => return self.block(socket),
                 Step::Send(outgoing) => self.send_control(socket, outgoing),
                 Step::Write(mr, at, to) => {
-                    self.begins(socket.peer);
+                    self.begins(socket);
                     let (sdp, socket) = (self.clone(), Rc::clone(socket));
                     drop(self.shared.rt.spawn(sdp.write(socket, mr, at, to)));
                     return;
@@ -154,14 +154,14 @@ impl<V: Verbs> Sdp<V> {
             Some((mr, told)) => (mr, Some(told)),
             None => match self.buffer(source.len.min(FETCH)) {
                 Ok(buffer) => (buffer.mr, None),
-                // Without memory nobody can read them.
-                Err(_) => return self.abort(socket),
+                // They stay where they are until there is memory: who reads looks again then.
+                Err(_) => return self.tries_later(socket),
             },
         };
         let most = (mr.len() as u32).min(self.shared.mesh.longest_operation());
         let Some(source) = source.slice(0..source.len.min(most)) else { return };
         socket.end.borrow_mut().set_reading(true);
-        self.begins(socket.peer);
+        self.begins(socket);
         drop(self.shared.rt.spawn(self.clone().read(Rc::clone(socket), (at, source), mr, told)));
     }
 

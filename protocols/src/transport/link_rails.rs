@@ -3,6 +3,11 @@
 use super::{Action, Link, State};
 
 impl Link {
+    /// The best rail as long as it works.
+    pub(in crate::transport) fn preferred(&self) -> u8 {
+        self.rails.preferred()
+    }
+
     /// The best rail that may work, if it is better than the one on which the connection stands.
     pub(in crate::transport) fn better_rail(&self) -> Option<u8> {
         let State::Up(id) = self.state else { return None };

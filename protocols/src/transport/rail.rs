@@ -89,6 +89,11 @@ impl RailChoice {
         order(rail) < order(other)
     }
 
+    /// The best rail as long as it works.
+    pub(super) fn preferred(&self) -> u8 {
+        self.preferred
+    }
+
     /// From now on this rail is the best one as long as it works.
     pub(super) fn set_preferred(&mut self, rail: u8) {
         self.preferred = rail;

@@ -46,6 +46,17 @@ impl<V: Verbs> Mesh<V> {
         }
     }
 
+    /// Which rail is the best one for the connection to a peer: the first one, or what was [preferred](Mesh::prefer) last.
+    pub fn preferred(&self, peer: Rank) -> u8 {
+        let Some(index) = self.peer(peer) else { return 0 };
+        let events = self.shared.events.borrow();
+        let to_come = events.iter().rev().find_map(|(of, _, event)| match event {
+            Event::Prefer(rail) if *of == index => Some(*rail),
+            _ => None,
+        });
+        to_come.unwrap_or_else(|| self.shared.with_peer(index, |peer| peer.link.preferred()))
+    }
+
     /// Whether a peer answers over a rail now: a request that it turns down goes there and back, and nothing changes by it. No answer is
     /// one when the connection manager gives up.
     pub async fn answers(&self, peer: Rank, rail: u8) -> bool {

@@ -170,6 +170,60 @@ fn a_reader_of_a_dead_peer_is_told_by_keepalive_and_by_nothing_else() {
     assert!(took <= keepalive * 2 + GIVE_UP + ms(1) && took * 2 >= GIVE_UP, "{took}");
 }
 
+/// How the reads of streams end that begin one after the other with options of their own, on a node that is told nothing else of a peer that
+/// crashes, and how long after that.
+fn reads_end(
+    of_node: SdpOptions,
+    of_streams: [SdpOptions; 2],
+) -> [Option<(Nanos, Result<usize, SdpError>)>; 2] {
+    let cluster = Cluster::new(2, 11, Wait::Poll);
+    let [(near_rt, near), (far_rt, far)] = [0, 1].map(|node| sockets(&cluster.members[node], of_node));
+    drop(far_rt.clone().spawn(async move {
+        let listener = far.bind(PORT).expect("free");
+        let streams = [listener.accept().await, listener.accept().await];
+        far_rt.sleep(Nanos::from_secs(60)).await;
+        drop(streams);
+    }));
+    let ends = [0, 1].map(|nth| {
+        let end = Rc::new(Cell::new(None));
+        let (tell, near, rt, options) = (Rc::clone(&end), near.clone(), near_rt.clone(), of_streams[nth]);
+        drop(near_rt.spawn(async move {
+            rt.sleep_until(ms(1 + 5 * nth as u64)).await;
+            let stream = near.connect_with(rank(1), PORT, options).await.expect("the server listens");
+            let read = stream.read(&mut [0]).await;
+            tell.set(Some((rt.now() - CRASH, read)));
+        }));
+        end
+    });
+    cluster.plan(CRASH, Fault::Crash { node: NodeId(1) });
+    cluster.run(Nanos::from_secs(5));
+    ends.map(|end| end.get())
+}
+
+#[test]
+fn a_stream_that_begins_behind_another_one_is_kept_alive_as_often_as_its_own_options_say() {
+    let every = |keepalive| SdpOptions { keepalive: Some(keepalive), ..OPTIONS() };
+    let streams = [every(Nanos::from_secs(1)), every(ms(5))];
+    let [_, second] = reads_end(OPTIONS(), streams);
+    let (took, end) = second.expect("it is told");
+    assert_eq!(end, Err(SdpError::TimedOut));
+    assert!(took <= ms(5) * 2 + GIVE_UP + ms(1), "{took}");
+}
+
+#[test]
+fn a_stream_is_given_up_when_its_own_options_say_so_and_not_when_its_node_s_or_another_stream_s_do() {
+    let after = |give_up| SdpOptions { keepalive: Some(ms(5)), give_up, ..OPTIONS() };
+    for of_node in [Nanos::from_secs(30), ms(1), Nanos::MAX] {
+        let of_node = SdpOptions { give_up: of_node, ..OPTIONS() };
+        let ends = reads_end(of_node, [after(ms(400)), after(ms(20))]);
+        for (end, give_up) in ends.into_iter().zip([ms(400), ms(20)]) {
+            let (took, end) = end.expect("it is told");
+            assert_eq!(end, Err(SdpError::TimedOut));
+            assert!(took <= ms(5) * 2 + give_up + ms(1) && took * 2 >= give_up, "{give_up}: {took}");
+        }
+    }
+}
+
 /// Messages to the dead peer that nobody acknowledges are all that the transport keeps: the first one of a new stream has no room there.
 #[test]
 fn a_connection_to_a_dead_peer_is_given_up_in_time_though_its_first_message_cannot_even_be_sent() {

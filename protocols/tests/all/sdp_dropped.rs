@@ -1,10 +1,12 @@
 //! What calls on streams leave that nobody waits for any more. `weft check sdp-dropped-*` and `sdp-left-*` found most of it.
 
-use crate::common::{Cluster, begins, ms, rank};
+use crate::common::{Cluster, begins, ms, rank, sockets, us};
 use crate::sdp::{OPTIONS, PORT, Place, ZCOPY, accept, both, connect, filled, places, read_all};
 use std::cell::Cell;
 use std::rc::Rc;
-use weft_protocols::sdp::{SdpError, SdpOptions};
+use weft_protocols::sdp::message::{Greeting, Handle, Header, Message};
+use weft_protocols::sdp::{CHANNEL, SdpError, SdpOptions};
+use weft_protocols::transport::Incoming;
 use weft_verbs::{Nanos, Wait};
 
 /// Sends a range without a copy, and then bytes through private buffers.
@@ -140,4 +142,80 @@ fn a_stream_is_writable_again_when_another_one_has_given_back_the_room() {
     }));
     cluster.run(Nanos::from_secs(1));
     assert!(writable.get(), "there is room");
+}
+
+/// The answer to a connection that was dropped comes late, as what is on its way when a stream is aborted does.
+#[test]
+fn what_comes_for_a_stream_that_its_user_gave_up_is_out_of_turn_for_nobody() {
+    let cluster = Cluster::new(2, 1, Wait::Poll);
+    let [here, there] = places(&cluster, OPTIONS());
+    let server = there.clone();
+    drop(there.rt.spawn(async move {
+        let listener = server.sdp.bind(PORT).expect("nobody has the port");
+        while let Ok(stream) = listener.accept().await {
+            while stream.write(&[7; 100]).await.is_ok() {}
+        }
+    }));
+    let client = here.clone();
+    drop(here.rt.spawn(async move {
+        for after in (0..40).map(us) {
+            let connects = client.sdp.connect(rank(1), PORT);
+            drop(client.rt.deadline(client.rt.now() + after, connects).await);
+            client.rt.sleep(ms(1)).await;
+            // In the same place as the one before: what came late for that one was for no other.
+            let stream = client.sdp.connect(rank(1), PORT).await.expect("the server listens");
+            client.rt.sleep(after).await;
+            drop(stream);
+        }
+    }));
+    cluster.run(Nanos::from_secs(1));
+    let stats = [here, there].map(|place| place.sdp.stats());
+    assert!(stats[0].late > 40, "{:?}", stats[0]);
+    assert_eq!(stats.map(|stats| (stats.out_of_turn, stats.malformed)), [(0, 0); 2]);
+}
+
+/// A stream that has ended in order, its place when nobody has that, and a place that nobody ever had.
+#[test]
+fn what_comes_for_a_stream_that_nobody_gave_up_is_out_of_turn() {
+    let cluster = Cluster::new(2, 1, Wait::Poll);
+    let (rt, sdp) = sockets(&cluster.members[1], OPTIONS());
+    let server = sdp.clone();
+    drop(rt.spawn(async move {
+        let stream = server.bind(PORT).expect("nobody has the port").accept().await.expect("one comes");
+        assert_eq!(stream.read(&mut [0]).await, Ok(0));
+        stream.close().await.expect("closed");
+    }));
+    let mesh = cluster.members[0].mesh.clone();
+    drop(cluster.members[0].rt.spawn(async move {
+        let mut inbox = mesh.open(CHANNEL).expect("nobody else has it");
+        let send = |message: &Message<'_>| {
+            let mut bytes = Vec::new();
+            message.encode(&mut bytes);
+            mesh.send(rank(1), CHANNEL, &bytes).expect("room");
+        };
+        let greeting = Greeting { from: Handle::default(), buffers: 4, buffer_bytes: 200, adverts: 0 };
+        send(&Message::Hello { id: 1, port: PORT, from_port: 1, greeting });
+        let mut header = Header { to: Handle::default(), grant: 4, acked: 0, at: 0 };
+        while let Some(Incoming::Message(received)) = inbox.recv().await {
+            match Message::decode(received.bytes()) {
+                Some(Message::HelloAck { greeting, .. }) => {
+                    header.to = greeting.from;
+                    send(&Message::DisConn { header });
+                }
+                Some(Message::DisConn { .. }) => {
+                    header = Header { acked: 1, at: 1, ..header };
+                    let Handle { place, use_of } = header.to;
+                    // The first one is in order.
+                    let next = Handle { place, use_of: use_of.wrapping_add(1) };
+                    for to in [header.to, header.to, next, Handle { place: place + 1, use_of }] {
+                        send(&Message::Data { header: Header { to, ..header }, bytes: &[] });
+                    }
+                }
+                _ => {}
+            }
+        }
+    }));
+    cluster.run(ms(100));
+    let stats = sdp.stats();
+    assert_eq!((sdp.streams(), stats.late, stats.out_of_turn, stats.malformed), (0, 0, 3, 0));
 }

@@ -107,7 +107,7 @@ counted! {
     /// What a node counted.
     Counts from SdpStats {
         connected, refused, data_sent, bytes_sent, copies, zcopy_sent, repeated, crossed, recalled,
-        control_sent, aborts, late, malformed, probes, found_dead, moves, address_changes,
+        control_sent, aborts, out_of_turn, malformed, probes, found_dead, moves, address_changes,
     }
 }
 
@@ -219,7 +219,7 @@ impl System for Sockets {
     }
 
     fn conduct(counts: &Counts) -> Conduct {
-        Conduct { out_of_turn: counts.late, malformed: counts.malformed }
+        Conduct { out_of_turn: counts.out_of_turn, malformed: counts.malformed }
     }
 
     fn leftovers<V: Verbs>(service: &Service<V>) -> Vec<(&'static str, u64)> {

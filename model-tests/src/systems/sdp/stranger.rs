@@ -147,7 +147,7 @@ impl Stranger {
             }
         }
         // What it has suspended goes on, and what it has begun ends.
-        self.send(&Message::AckRecv);
+        self.send(&Message::AckRecv { rail: None });
         self.rt.sleep(PATIENCE).await;
         let known: Vec<_> = self.book.borrow().streams.values().filter_map(|stream| stream.peer).collect();
         known.into_iter().for_each(|to| self.send(&Message::AbortConn { to, moved: false }));
@@ -193,7 +193,7 @@ impl Stranger {
         let to = Handle { place: what as u32 % 3, use_of: self.near(0) as u32 };
         match what % 4 {
             0 => self.send(&Message::Probe),
-            1 => self.send(&Message::AckRecv),
+            1 => self.send(&Message::AckRecv { rail: None }),
             2 => self.send(&Message::SuspCommAck { number: 1 }),
             _ => self.send(&Message::AbortConn { to, moved: false }),
         }
@@ -240,7 +240,7 @@ impl Stranger {
                 let greeting = Greeting { from: to, buffers: len, buffer_bytes: len, adverts: len };
                 (Message::HelloAck { to, greeting }, 0)
             }
-            30 => (Message::AckRecv, 0),
+            30 => (Message::AckRecv { rail: (len as u8).checked_sub(1) }, 0),
             _ => (Message::AbortConn { to, moved: len % 2 == 1 }, 0),
         };
         self.send(&message);
@@ -293,9 +293,10 @@ async fn hear(mesh: Mesh<Sim>, book: Rc<RefCell<Book>>) {
             | Message::ChRcvBuf { header, .. }
             | Message::ChRcvBufAck { header, .. } => (header.to, 0, true),
             Message::Hello { .. } => panic!("the server asks nobody"),
-            Message::SuspComm { .. } | Message::SuspCommAck { .. } | Message::AckRecv | Message::Probe => {
-                continue;
-            }
+            Message::SuspComm { .. }
+            | Message::SuspCommAck { .. }
+            | Message::AckRecv { .. }
+            | Message::Probe => continue,
         };
         if to.use_of != OWN {
             // A `HelloAck` that is stray is answered to whom it names, and that may be anybody.

@@ -73,7 +73,7 @@ impl Strange {
             17 => Message::HelloAck { to, greeting },
             18 => Message::Reject { to, why: Refusal::Unfit },
             19 => Message::Probe,
-            20 => Message::AckRecv,
+            20 => Message::AckRecv { rail: None },
             _ => Message::AbortConn { to, moved: len > 10 },
         }
     }

@@ -11,7 +11,7 @@ use weft_sim::choice::Seeded;
 use weft_sim::fault::Fault;
 use weft_sim::profile::Profile;
 use weft_sim::{Config, Fabric, NodeId, RunEnd, Sim};
-use weft_verbs::{AckTimeout, Device, Nanos, Retries, Wait};
+use weft_verbs::{AccessFlags, AckTimeout, Context, Device, Nanos, ProtectionDomain, Retries, Verbs, Wait};
 
 pub const STYLES: [Wait; 2] = [Wait::Poll, Wait::Notify];
 
@@ -55,6 +55,15 @@ pub fn rank(index: usize) -> Rank {
 pub async fn begins<T>(mut call: Pin<&mut impl Future<Output = T>>) {
     let waits = poll_fn(|cx| Poll::Ready(call.as_mut().poll(cx).is_pending())).await;
     assert!(waits, "the call does not wait");
+}
+
+/// All regions that the adapters of a node register beside those that it has: until they are dropped registration is refused.
+pub fn all_regions(rt: &Rt<Sim>) -> Vec<<Sim as Verbs>::Mr> {
+    let of_rail = |rt: Rt<Sim>| {
+        let pd = rt.context().alloc_pd().expect("there is room");
+        std::iter::from_fn(move || pd.alloc_mr(8, AccessFlags::LOCAL_WRITE).ok())
+    };
+    (0..rt.rails()).filter_map(|rail| rt.rail(rail)).flat_map(of_rail).collect()
 }
 
 /// The sockets of a node, and its runtime.
@@ -152,6 +161,15 @@ impl Cluster {
         cluster.manned()
     }
 
+    /// Of nodes whose adapters register so few regions that a test can take them all.
+    pub fn of_few_regions(nodes: u32, rails: u8, seed: u64, special: fn(&mut MeshConfig)) -> Cluster {
+        let mut profile = present_day();
+        profile.adapter.max_mr = 40;
+        let mut cluster = Cluster::on_machines(profile, nodes, rails, seed, Wait::Poll, true);
+        cluster.special = special;
+        cluster.manned()
+    }
+
     /// Of nodes whose adapters take at least 25 ms to give a dead link up.
     pub fn slow_to_give_up(nodes: u32, rails: u8, seed: u64) -> Cluster {
         Cluster::timed(nodes, rails, seed, Wait::Poll, (11, None))
@@ -175,7 +193,17 @@ impl Cluster {
     }
 
     fn on_fabric(nodes: u32, rails: u8, seed: u64, wait: Wait, sanitize: bool) -> Cluster {
-        let profile = Profile::builtin("present-day").expect("it is built in");
+        Cluster::on_machines(present_day(), nodes, rails, seed, wait, sanitize)
+    }
+
+    fn on_machines(
+        profile: Profile,
+        nodes: u32,
+        rails: u8,
+        seed: u64,
+        wait: Wait,
+        sanitize: bool,
+    ) -> Cluster {
         let config = Config { devices: rails, sanitize, ..Config::new(nodes, profile) };
         let fabric = Fabric::new(config, Box::new(Seeded::new(seed))).expect("a good configuration");
         let (members, timeout) = (Vec::new(), 4);
@@ -248,6 +276,10 @@ impl Cluster {
             assert_eq!(rt.timers, 0, "{context}: n{node}");
         }
     }
+}
+
+fn present_day() -> Profile {
+    Profile::builtin("present-day").expect("it is built in")
 }
 
 /// Sizes and times that make a cut of a millisecond exhaust the adapter's retries.

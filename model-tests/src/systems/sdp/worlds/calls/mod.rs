@@ -239,8 +239,7 @@ impl Model for Calls {
             return at_rest(node, Conduct::default(), member.leftovers());
         };
         let stats = sdp.stats();
-        let out_of_turn = if self.gives_up() { 0 } else { stats.late };
-        let conduct = Conduct { out_of_turn, malformed: stats.malformed };
+        let conduct = Conduct { out_of_turn: stats.out_of_turn, malformed: stats.malformed };
         at_rest(node, conduct, leftovers(sdp).into_iter().chain(member.leftovers()))
     }
 

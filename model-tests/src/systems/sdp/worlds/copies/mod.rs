@@ -196,11 +196,9 @@ impl Copies {
         }
     }
 
-    /// An aborted stream is forgotten while messages for it are on their way.
     fn conduct(&self, side: &Side) -> Conduct {
         let stats = side.sdp.stats();
-        let aborts = self.is_dropped() || matches!(self.kind, Kind::Shorter | Kind::Full(_));
-        Conduct { out_of_turn: if aborts { 0 } else { stats.late }, malformed: stats.malformed }
+        Conduct { out_of_turn: stats.out_of_turn, malformed: stats.malformed }
     }
 }
 
