@@ -202,7 +202,7 @@ impl System for Files {
     }
 
     fn dropped<V: Verbs>(client: &mut Client<V>, id: RequestId, _: &Request, at: Nanos) -> Option<Event> {
-        Some(Event { at_ns: at.0, request: client.in_life(id), what: What::Failed })
+        Some(Event { at_ns: at.0, request: client.in_life(id), what: What::Dropped })
     }
 
     fn counts<V: Verbs>(service: &Service<V>) -> Counts {
