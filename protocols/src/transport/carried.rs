@@ -22,7 +22,7 @@ use std::future::poll_fn;
 use std::hash::{Hash, Hasher};
 use std::rc::Rc;
 use std::task::{Context, Poll, Waker};
-use weft_verbs::{AccessFlags, MemoryRegion, ProtectionDomain, RemoteSlice, Result, SendOp, Verbs};
+use weft_verbs::{AccessFlags, MemoryRegion, Nanos, ProtectionDomain, RemoteSlice, Result, SendOp, Verbs};
 
 /// The channel of requests and answers, where nodes have several rails.
 pub(super) const CARRIED: Channel = Channel(255);
@@ -36,6 +36,9 @@ const HEAD: usize = 32;
 /// How many parts of an operation that one message cannot carry are asked for at a time, so that a part does not wait for
 /// the round trip of the one before it.
 const AHEAD: usize = 16;
+
+/// How long an answer waits for which there is no memory.
+const BEFORE_MEMORY_IS_ASKED_FOR: Nanos = Nanos::from_micros(100);
 
 /// The shortest largest message that can carry every operation.
 pub(super) const LEAST_CARRIED: usize = 64;
@@ -360,7 +363,9 @@ impl<V: Verbs> Mesh<V> {
         let me = self.me();
         let done = match what {
             Carriage::Read { at } => {
-                let mut bytes = vec![0; at.len.min(self.shared.config.max_message) as usize];
+                // Nobody asks for more than an answer can carry.
+                let most = self.shared.config.max_message as usize - HEAD;
+                let mut bytes = vec![0; most.min(at.len as usize)];
                 self.read(me, at, &mut bytes).await.map(|()| bytes)
             }
             Carriage::Write { at, bytes } => {
@@ -389,19 +394,14 @@ pub(super) fn arrived<V: Verbs>(shared: &Rc<Shared<V>>, index: usize, peer: &mut
             peer.wake_resolvers();
         }
         Some((number, what)) => {
-            let (mesh, incarnations) = (Mesh { shared: Rc::clone(shared) }, peer.incarnations);
+            let (mesh, by) = (Mesh { shared: Rc::clone(shared) }, (index, peer.incarnations));
             drop(shared.rt.spawn(async move {
-                let answer = mesh.execute((index, incarnations), what).at(("executes", index, number)).await;
+                let answer = mesh.execute(by, what).at(("executes", index, number)).await;
                 let bytes = Carriage::Answer(answer).encode(number);
-                mesh.shared.with_peer(index, |peer| {
-                    // Another incarnation of the peer has asked for nothing, and gives the same numbers. One that was expelled hears nothing.
-                    if peer.still_is(incarnations)
-                        && mesh.shared.keep_message(index, peer, CARRIED, &bytes).is_err()
-                    {
-                        // Without memory for the answer, the peer would wait for ever.
-                        mesh.shared.broken(index, peer);
-                    }
-                });
+                while !mesh.shared.answers(by, &bytes) {
+                    let pause = mesh.shared.rt.sleep(BEFORE_MEMORY_IS_ASKED_FOR);
+                    pause.at(("answers", index, &bytes)).await;
+                }
             }));
         }
         None => shared.broken(index, peer),
@@ -429,6 +429,16 @@ fn get<V: Verbs>(guard: &BufferGuard<V>, at: u32, bytes: &mut [u8]) -> Result<()
 }
 
 impl<V: Verbs> Shared<V> {
+    /// Tells a peer in an incarnation of its what became of what it asked for. False without memory for that: the session has the request
+    /// and will not have it again, so that nobody would answer it if the answer were not kept.
+    fn answers(&self, (index, incarnations): (usize, u32), answer: &[u8]) -> bool {
+        self.with_peer(index, |peer| {
+            // Another incarnation of the peer has asked for nothing, and gives the same numbers. One that was expelled hears nothing.
+            let is_over = self.closed.get() || !peer.still_is(incarnations);
+            is_over || self.keep_message(index, peer, CARRIED, answer).is_ok()
+        })
+    }
+
     /// Whether operations toward a peer are carried: its connection stands on another rail than its memory's.
     pub(super) fn carries(&self, peer: &Peer<V>) -> bool {
         peer.rail != MEMORY && !self.config.makes(Planted::OtherRailsKey)

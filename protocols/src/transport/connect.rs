@@ -190,7 +190,9 @@ impl<V: Verbs> Driver<V> {
         for completed in early {
             shared.with_peer(index, |peer| self.frame(index, peer, completed));
         }
-        shared.with_peer(index, |peer| shared.pump(index, peer));
+        self.grant_slots();
+        self.touches(index);
+        self.pump_touched();
     }
 
     /// Waits before the next attempt: twice as long after every failure, and never just as long as anyone

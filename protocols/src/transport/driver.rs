@@ -59,8 +59,6 @@ pub(super) struct Driver<V: Verbs> {
     spenders: Vec<usize>,
     /// Peers that may need a standby queue pair.
     pub(super) unready: Vec<usize>,
-    /// Guests that get a slot, each as often as it stands here.
-    pub(super) granted: Vec<usize>,
     actions: Vec<Action>,
 }
 
@@ -76,7 +74,6 @@ impl<V: Verbs> Driver<V> {
             touched: Vec::new(),
             spenders: Vec::new(),
             unready: Vec::new(),
-            granted: Vec::new(),
             actions: Vec::new(),
         }
     }
@@ -106,7 +103,6 @@ impl<V: Verbs> Driver<V> {
     fn is_idle(&self) -> bool {
         let listed = self.touched.is_empty() && self.spenders.is_empty() && self.actions.is_empty();
         let listed = listed && self.unready.is_empty();
-        let listed = listed && self.granted.is_empty();
         listed && self.acks.is_empty() && self.probes.is_empty() && self.trials.is_empty()
     }
 
@@ -118,6 +114,12 @@ impl<V: Verbs> Driver<V> {
             self.received(completed);
         }
         self.frames_of_guests();
+        self.pump_touched();
+        true
+    }
+
+    /// Pumps those of a batch.
+    pub(super) fn pump_touched(&mut self) {
         let shared = Rc::clone(&self.shared);
         for index in self.touched.drain(..) {
             shared.with_peer(index, |peer| {
@@ -125,7 +127,6 @@ impl<V: Verbs> Driver<V> {
                 shared.ack_if_full(index, peer);
             });
         }
-        true
     }
 
     /// A receive completed, or was flushed.

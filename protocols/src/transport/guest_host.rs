@@ -161,7 +161,16 @@ impl<V: Verbs> Driver<V> {
                 _ => guests.back(completed.buffer),
             }
         }
-        for index in std::mem::take(&mut self.granted) {
+        self.grant_slots();
+    }
+
+    /// Free slots go to guests that want some. Each is its guest's at once: were it kept until later, that guest's connection might be
+    /// another one by then, or the guest another one in its place.
+    pub(super) fn grant_slots(&mut self) {
+        let shared = Rc::clone(&self.shared);
+        let Some(guests) = &shared.guests else { return };
+        let next = || guests.slots.borrow_mut().grant();
+        while let Some(index) = next() {
             shared.with_peer(index, |peer| peer.session.grant(1));
             self.touches(index);
         }
@@ -205,11 +214,7 @@ impl<V: Verbs> Driver<V> {
             shared.broken(index, peer);
         }
         guests.back(buffer);
-        let mut slots = guests.slots.borrow_mut();
-        peer.session.grant(slots.posted(index));
-        while let Some(other) = slots.grant() {
-            self.granted.push(other);
-        }
+        peer.session.grant(guests.slots.borrow_mut().posted(index));
     }
 
     /// A guest asks for a connection.

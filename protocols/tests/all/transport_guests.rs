@@ -4,7 +4,7 @@ use crate::common::{Cluster, ms, rank, us};
 use std::cell::Cell;
 use weft_protocols::transport::{Channel, GuestConfig, MeshConfig};
 use weft_sim::NodeId;
-use weft_sim::fault::Fault;
+use weft_sim::fault::{Fault, Link, PacketClass, Rule, Verdict, Way};
 use weft_verbs::{Nanos, Wait, Work};
 
 const CHANNEL: Channel = Channel(3);
@@ -71,4 +71,27 @@ fn a_guest_gives_signs_of_life_as_often_as_its_server_s_present_life_wants_them(
     cluster.run(ms(200));
     let guests = cluster.members[0].mesh.guests();
     assert_eq!((guests.known, guests.forgotten), (1, 0));
+}
+
+/// Its first message is there before the connection stands, and the link is cut before another one comes. On the next connection no message is there
+/// so early.
+#[test]
+fn slots_that_were_granted_on_a_connection_that_broke_do_not_count_on_the_next_one() {
+    let cluster = with_guests(1, Nanos::MAX);
+    let late = Rule::new(Verdict::Late(us(30))).src(NodeId(1)).class(PacketClass::Request);
+    cluster.fabric.rules(|rules| rules.push(late.after(1)));
+    let cut = Fault::Cut { link: Link::Node(NodeId(1)), way: Way::Both, lasts: Some(ms(2)) };
+    cluster.plan(us(300), cut);
+    let (server, guest) = (&cluster.members[0], &cluster.members[1]);
+    let say = |at: Nanos, times: u32| {
+        let mesh = guest.mesh.clone();
+        guest.at(at, move || {
+            (0..times).for_each(|_| mesh.send(rank(0), CHANNEL, &[1; 8]).expect("it is kept"));
+        });
+    };
+    say(us(1), 64);
+    say(ms(50), 1);
+    cluster.run(ms(100));
+    assert_eq!((guest.mesh.audit().unacked, server.mesh.guests().lent), (0, 0));
+    assert_eq!(server.mesh.stats().reconnects, 1, "what it gives back it had");
 }

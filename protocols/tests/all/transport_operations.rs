@@ -404,6 +404,33 @@ fn closing_ends_every_wait() {
     assert_eq!(cluster.members[0].rt.audit().tasks, 0);
 }
 
+/// The owner of the word keeps what it has said to a node that is cut off, and everything else is taken.
+#[test]
+fn an_operation_that_is_carried_ends_though_its_owner_has_no_memory_for_the_answer_for_a_while() {
+    let cluster = Cluster::scarce(3, 1, 200, |config| (config.atomics, config.chunk) = (false, 1));
+    let cut = Fault::Cut { link: Link::Node(NodeId(2)), way: Way::Both, lasts: None };
+    cluster.plan(Nanos::ZERO, cut);
+    let (mr, at) = memory(&cluster.members[1].mesh, 8);
+    let owner = &cluster.members[1];
+    let (rt, mesh) = (owner.rt.clone(), owner.mesh.clone());
+    drop(owner.rt.spawn(async move {
+        rt.sleep_until(ms(5)).await;
+        let hoard: Vec<_> = std::iter::from_fn(|| mesh.alloc(8, AccessFlags::all()).ok()).collect();
+        while mesh.send(rank(2), Channel(3), &[1; 8]).is_ok() {}
+        rt.sleep_until(ms(20)).await;
+        drop(hoard);
+    }));
+    let rt = cluster.members[0].rt.clone();
+    let got = run(&cluster, ms(100), async move |mesh| {
+        let first = mesh.fetch_add(rank(1), at, 1).await;
+        rt.sleep_until(ms(10)).await;
+        let second = mesh.fetch_add(rank(1), at, 1).await;
+        (first, second, rt.now() > ms(20), mesh.resolve_outcomes(rank(1)).await, mesh.stats().reconnects)
+    });
+    assert_eq!(got, Some((Ok(0), Ok(1), true, Ok(()), 0)));
+    assert_eq!(mr.load(0), Ok(2));
+}
+
 #[test]
 fn a_closed_mesh_leaves_no_task_behind_whose_processor_stood_in_for_its_adapter() {
     let cluster = Cluster::special(2, 1, 1, Wait::Notify, |config| config.atomics = false);

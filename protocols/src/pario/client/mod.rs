@@ -120,6 +120,30 @@ type PartAnswer = (u16, Option<Access>, Answer);
 struct Unsynced<'a> {
     file: &'a InUse,
     taken: BTreeMap<u16, u64>,
+    /// Parts of which writes are lost. They stay among the others until that is told: a call that is dropped tells nobody.
+    lost: Vec<u16>,
+}
+
+impl<'a> Unsynced<'a> {
+    /// What is answered from now on is not covered.
+    fn of(file: &'a InUse) -> Unsynced<'a> {
+        Unsynced { file, taken: file.unsynced.take(), lost: Vec::new() }
+    }
+
+    /// A server has synced its part, in this life of it.
+    fn covered(&mut self, part: u16, epoch: u64) {
+        match self.taken.get(&part) {
+            Some(written) if *written != epoch => self.lost.push(part),
+            _ => drop(self.taken.remove(&part)),
+        }
+    }
+
+    /// Tells whether writes are lost, once.
+    fn tell(mut self) -> bool {
+        let lost = std::mem::take(&mut self.lost);
+        lost.iter().for_each(|part| drop(self.taken.remove(part)));
+        !lost.is_empty()
+    }
 }
 
 impl Drop for Unsynced<'_> {
@@ -137,8 +161,7 @@ impl<V: Verbs> Pario<V> {
     /// Writes by this handle are [lost](FsError::WritesLost), which is told once. A disk failed: nobody knows what is durable. Or a
     /// server restarted meanwhile, or cannot be reached.
     pub async fn sync(&self, file: &File<V>) -> Result<(), FsError> {
-        // What is answered from now on is not covered.
-        let mut unsynced = Unsynced { file: file.in_use(), taken: file.in_use().unsynced.take() };
+        let mut unsynced = Unsynced::of(file.in_use());
         let (mut asked, mut synced) = (Vec::new(), Ok(()));
         for part in 0..file.layout().servers() {
             let held = Held { file: Some(Rc::clone(file.in_use())), ..Held::NOTHING };
@@ -148,17 +171,14 @@ impl<V: Verbs> Pario<V> {
                 Err(why) => synced = Err(why),
             }
         }
-        let mut lost = false;
         for (part, told) in asked {
             match calls::answer(told).await {
-                Ok(Answer::At { epoch }) => {
-                    lost |= unsynced.taken.remove(&part).is_some_and(|written| written != epoch);
-                }
+                Ok(Answer::At { epoch }) => unsynced.covered(part, epoch),
                 Ok(_) => synced = Err(FsError::Nonsense),
                 Err(why) => synced = Err(why),
             }
         }
-        if lost { Err(FsError::WritesLost) } else { synced }
+        if unsynced.tell() { Err(FsError::WritesLost) } else { synced }
     }
 
     /// Reads bytes of a file from a position on, as many as the buffer has or as there are; says how many. The buffer
@@ -502,11 +522,27 @@ mod tests {
     fn what_a_dropped_sync_did_not_cover_is_the_next_ones_matter() {
         let file = InUse::default();
         file.unsynced.borrow_mut().extend([(0, 7), (1, 7)]);
-        let mut sync = Unsynced { file: &file, taken: file.unsynced.take() };
+        let mut sync = Unsynced::of(&file);
         // One server has answered; meanwhile writes were answered in a later life of both.
-        sync.taken.remove(&1);
+        sync.covered(1, 7);
         file.unsynced.borrow_mut().extend([(0, 8), (1, 8)]);
         drop(sync);
         assert_eq!(*file.unsynced.borrow(), BTreeMap::from([(0, 7), (1, 8)]));
+    }
+
+    #[test]
+    fn lost_writes_of_which_a_dropped_sync_has_heard_are_told_by_the_next_one_and_once() {
+        let file = InUse::default();
+        file.unsynced.borrow_mut().extend([(0, 7), (1, 7)]);
+        let mut sync = Unsynced::of(&file);
+        // One server began anew; the call is dropped before the other one answers.
+        sync.covered(0, 8);
+        drop(sync);
+        for told in [true, false] {
+            let mut sync = Unsynced::of(&file);
+            [(0, 8), (1, 7)].into_iter().for_each(|(part, epoch)| sync.covered(part, epoch));
+            assert_eq!(sync.tell(), told);
+        }
+        assert_eq!(*file.unsynced.borrow(), BTreeMap::new());
     }
 }

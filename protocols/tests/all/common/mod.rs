@@ -156,7 +156,18 @@ impl Cluster {
 
     /// The same where processors look at memory that peers may be about to change: nobody watches for that.
     pub fn unwatched(nodes: u32, rails: u8, seed: u64, special: fn(&mut MeshConfig)) -> Cluster {
-        let mut cluster = Cluster::on_fabric(nodes, rails, seed, Wait::Poll, false);
+        let mut cluster =
+            Cluster::on_fabric(nodes, rails, seed, Wait::Poll, |config| config.sanitize = false);
+        cluster.special = special;
+        cluster.manned()
+    }
+
+    /// The same of nodes of one adapter, which registers so many regions of memory at most.
+    pub fn scarce(nodes: u32, seed: u64, regions: u32, special: fn(&mut MeshConfig)) -> Cluster {
+        let mut cluster = Cluster::on_fabric(nodes, 1, seed, Wait::Notify, |config| {
+            config.sanitize = false;
+            config.profile.set("adapter.max_mr", regions.into(), "a test").expect("a figure");
+        });
         cluster.special = special;
         cluster.manned()
     }
@@ -189,9 +200,10 @@ impl Cluster {
 
     /// A fabric on which nothing runs yet.
     fn unmanned(nodes: u32, rails: u8, seed: u64, wait: Wait) -> Cluster {
-        Cluster::on_fabric(nodes, rails, seed, wait, true)
+        Cluster::on_fabric(nodes, rails, seed, wait, |_| {})
     }
 
+<<<<<<< HEAD
     fn on_fabric(nodes: u32, rails: u8, seed: u64, wait: Wait, sanitize: bool) -> Cluster {
         Cluster::on_machines(present_day(), nodes, rails, seed, wait, sanitize)
     }
@@ -205,6 +217,12 @@ impl Cluster {
         sanitize: bool,
     ) -> Cluster {
         let config = Config { devices: rails, sanitize, ..Config::new(nodes, profile) };
+=======
+    fn on_fabric(nodes: u32, rails: u8, seed: u64, wait: Wait, change: impl FnOnce(&mut Config)) -> Cluster {
+        let profile = Profile::builtin("present-day").expect("it is built in");
+        let mut config = Config { devices: rails, ..Config::new(nodes, profile) };
+        change(&mut config);
+>>>>>>> mend-t
         let fabric = Fabric::new(config, Box::new(Seeded::new(seed))).expect("a good configuration");
         let (members, timeout) = (Vec::new(), 4);
         let (max_message, max_queued, send_depth, ack_delay) = (None, None, None, None);
