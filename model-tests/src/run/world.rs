@@ -291,3 +291,20 @@ pub(super) fn refused(why: impl std::fmt::Display) -> RunError {
 
 /// The granularity at which a run looks up from its work.
 pub(super) const SLICE: Nanos = Nanos::from_millis(1);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_fabric_gives_out_keys_as_the_scenario_says() {
+        let profile = Profile::builtin("present-day").expect("it is built in");
+        for (line, keys) in
+            [("", Keys::Rest), ("keys = \"rest\"\n", Keys::Rest), ("keys = \"stack\"\n", Keys::Stack)]
+        {
+            let text = format!("[cluster]\nnodes = 2\n{line}[workload]\nkind = \"messages\"\nmessages = 5\n");
+            let scenario = crate::parse(&text).expect("a good scenario");
+            assert_eq!(config(&scenario, &profile).keys, keys, "{line:?}");
+        }
+    }
+}
