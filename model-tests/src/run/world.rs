@@ -162,14 +162,7 @@ impl<S: System> World<S> {
             let id = ClientId { node: place.node, index };
             let (calls, plan) = (S::client(service, id), S::plan(&self.plans, id));
             let quits = self.scenario.quits.map(|quits| quits.by(self.seed, id));
-            client::client::<S, Sim>(
-                place.rt.clone(),
-                calls,
-                id,
-                plan,
-                (until, quits),
-                self.recorder.clone(),
-            )
+            client::client::<S, Sim>(place.rt.clone(), calls, id, plan, (until, quits), self.recorder.clone())
         };
         let clients = (0..clients).map(start);
         self.clients.extend(clients.map(|client| (node as u32, place.rt.spawn(client))));

@@ -33,7 +33,8 @@ pub(super) fn check(scenario: &Scenario) -> Rule {
         return broken(in_section("cluster", "profile"), problem);
     }
     if scenario.quits.is_some() && !kind.quits {
-        let problem = format!("the users of {} make no calls that could be dropped: leave [quits] out", kind.name);
+        let problem =
+            format!("the users of {} make no calls that could be dropped: leave [quits] out", kind.name);
         return broken(in_section("quits", "share"), problem);
     }
     if members && !scenario.workload.survives() {

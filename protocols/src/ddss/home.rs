@@ -1,9 +1,9 @@
 //! The segments of which a node is the home, and who waits for a turn at them: a state machine without I/O.
 
+use super::key::Place;
 use super::messages::Message;
 use super::parties::Party;
 use super::parts::{Part, Waits};
-use super::key::Place;
 use super::{Header, Key, Name, Spec};
 use crate::transport::Rank;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};

@@ -148,7 +148,11 @@ impl<V: Verbs> Open<V> {
         let stride = self.spec.stride();
         let len = (count - 1) * stride + self.spec.content();
         let at = self.spec.slot_at(first);
-        let from = self.at.memory.slice(at..at.saturating_add(len)).unwrap_or(RemoteSlice { len: 0, ..self.at.memory });
+        let from = self
+            .at
+            .memory
+            .slice(at..at.saturating_add(len))
+            .unwrap_or(RemoteSlice { len: 0, ..self.at.memory });
         Window { first, count, stride, from }
     }
 

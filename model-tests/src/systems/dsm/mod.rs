@@ -303,7 +303,12 @@ impl System for SharedMemory {
         matches!(request, Request::Access { .. })
     }
 
-    fn dropped<V: Verbs>(member: &mut Member<V>, request: RequestId, _: &Request, at: Nanos) -> Option<Event> {
+    fn dropped<V: Verbs>(
+        member: &mut Member<V>,
+        request: RequestId,
+        _: &Request,
+        at: Nanos,
+    ) -> Option<Event> {
         let accessed = std::mem::take(&mut member.client.accesses);
         accessed.then_some(Event { at_ns: at.0, request, what: What::Failed(Why::Dropped) })
     }

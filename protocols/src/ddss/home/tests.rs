@@ -81,10 +81,7 @@ fn a_segment_goes_once_every_node_has_drained_it_and_who_comes_late_is_told() {
     let mut home = home();
     let key = home.find(NAME).expect("it is kept");
     home.on_enter(NAME, AT, rank(1), 10);
-    assert_eq!(
-        home.on_release(Key { at: EARLIER, ..key }, rank(1), 1, &[rank(0), rank(1)]),
-        Release::Late
-    );
+    assert_eq!(home.on_release(Key { at: EARLIER, ..key }, rank(1), 1, &[rank(0), rank(1)]), Release::Late);
     assert_eq!(home.on_release(key, rank(1), 2, &[rank(0), rank(1)]), Release::Drain([(rank(1), 10)].into()));
     assert_eq!(home.on_release(key, rank(0), 3, &[rank(0), rank(1)]), Release::Late, "it is going");
     // Nobody is granted a turn any more, and no new segment of that name is made yet.

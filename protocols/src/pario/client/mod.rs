@@ -134,14 +134,14 @@ impl<'a> Unsynced<'a> {
     fn covered(&mut self, part: u16, epoch: u64) {
         match self.taken.get(&part) {
             Some(written) if *written != epoch => self.lost.push(part),
-            _ => drop(self.taken.remove(&part)),
+            _ => _ = self.taken.remove(&part),
         }
     }
 
     /// Tells whether writes are lost, once.
     fn tell(mut self) -> bool {
         let lost = std::mem::take(&mut self.lost);
-        lost.iter().for_each(|part| drop(self.taken.remove(part)));
+        self.taken.retain(|part, _| !lost.contains(part));
         !lost.is_empty()
     }
 }

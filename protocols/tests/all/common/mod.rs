@@ -166,7 +166,7 @@ impl Cluster {
     pub fn scarce(nodes: u32, seed: u64, regions: u32, special: fn(&mut MeshConfig)) -> Cluster {
         let mut cluster = Cluster::on_fabric(nodes, 1, seed, Wait::Notify, |config| {
             config.sanitize = false;
-            config.profile.set("adapter.max_mr", regions.into(), "a test").expect("a figure");
+            config.profile.adapter.max_mr = regions.into();
         });
         cluster.special = special;
         cluster.manned()
@@ -174,9 +174,9 @@ impl Cluster {
 
     /// Of nodes whose adapters register so few regions that a test can take them all.
     pub fn of_few_regions(nodes: u32, rails: u8, seed: u64, special: fn(&mut MeshConfig)) -> Cluster {
-        let mut profile = present_day();
-        profile.adapter.max_mr = 40;
-        let mut cluster = Cluster::on_machines(profile, nodes, rails, seed, Wait::Poll, true);
+        let mut cluster = Cluster::on_fabric(nodes, rails, seed, Wait::Poll, |config| {
+            config.profile.adapter.max_mr = 40;
+        });
         cluster.special = special;
         cluster.manned()
     }
@@ -203,26 +203,10 @@ impl Cluster {
         Cluster::on_fabric(nodes, rails, seed, wait, |_| {})
     }
 
-<<<<<<< HEAD
-    fn on_fabric(nodes: u32, rails: u8, seed: u64, wait: Wait, sanitize: bool) -> Cluster {
-        Cluster::on_machines(present_day(), nodes, rails, seed, wait, sanitize)
-    }
-
-    fn on_machines(
-        profile: Profile,
-        nodes: u32,
-        rails: u8,
-        seed: u64,
-        wait: Wait,
-        sanitize: bool,
-    ) -> Cluster {
-        let config = Config { devices: rails, sanitize, ..Config::new(nodes, profile) };
-=======
     fn on_fabric(nodes: u32, rails: u8, seed: u64, wait: Wait, change: impl FnOnce(&mut Config)) -> Cluster {
         let profile = Profile::builtin("present-day").expect("it is built in");
         let mut config = Config { devices: rails, ..Config::new(nodes, profile) };
         change(&mut config);
->>>>>>> mend-t
         let fabric = Fabric::new(config, Box::new(Seeded::new(seed))).expect("a good configuration");
         let (members, timeout) = (Vec::new(), 4);
         let (max_message, max_queued, send_depth, ack_delay) = (None, None, None, None);
@@ -294,10 +278,6 @@ impl Cluster {
             assert_eq!(rt.timers, 0, "{context}: n{node}");
         }
     }
-}
-
-fn present_day() -> Profile {
-    Profile::builtin("present-day").expect("it is built in")
 }
 
 /// Sizes and times that make a cut of a millisecond exhaust the adapter's retries.
