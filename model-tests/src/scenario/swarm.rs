@@ -46,7 +46,14 @@ pub(crate) fn seeded<S: System>(seed: u64, nodes: Option<u32>, variant: &str) ->
     let mut choice = Seeded::new(seed ^ 0xa703_0000_0000_0000);
     drawn.transport.atomics = (S::ATOMICS && Dice(&mut choice).one_in(6)).then_some(false);
     drawn.faults.extend(no_memory(seed));
+    drawn.cluster.keys = keys(seed);
     Scenario { title, run: Run { seed, ..drawn.run }, quits: quits::<S>(seed), ..drawn }
+}
+
+/// A third of the clusters have adapters that give out again at once the key that was revoked last.
+fn keys(seed: u64) -> Keys {
+    let mut choice = Seeded::new(seed ^ 0x6b65_0000_0000_0000);
+    if Dice(&mut choice).one_in(3) { Keys::Stack } else { Keys::Rest }
 }
 
 /// In a quarter of the scenarios machines register no memory for a while, now and then or often: by dice of its own, too.

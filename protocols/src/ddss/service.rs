@@ -279,7 +279,7 @@ impl<V: Verbs> Ddss<V> {
             match self.0.mesh.send(to.rank, CHANNEL, &message.encode()) {
                 // Another task took the place.
                 Err(SendError::Full { .. }) => {}
-                Err(SendError::Memory(_)) => self.until_there_may_be_memory().await,
+                Err(why) if why.lacks_memory() => self.until_there_may_be_memory().await,
                 done => return Ok(done?),
             }
         }

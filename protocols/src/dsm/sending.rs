@@ -10,7 +10,10 @@ use super::shared::PageId;
 use crate::rt::BufferGuard;
 use crate::transport::{Placed, Rank, SendError};
 use std::rc::Rc;
-use weft_verbs::{RemoteSlice, Verbs};
+use weft_verbs::{Nanos, RemoteSlice, Verbs};
+
+/// How long what is to be sent waits where there is no memory for it.
+const BEFORE_MEMORY_IS_ASKED_FOR: Nanos = Nanos::from_millis(1);
 
 /// A minipage that is to be written to a requestor, and what its notice says.
 struct Flies<V: Verbs> {
@@ -35,14 +38,19 @@ impl<V: Verbs, R: Reading> Service<V, R> {
             return;
         }
         let (reach, frame, epoch) = (self.reach.clone(), self.framed(message), self.epoch());
+        let rt = self.rt.clone();
         drop(self.rt.spawn(async move {
-            while reach.room(to, epoch).await
-                && matches!(reach.mesh.send(to, CHANNEL, &frame), Err(SendError::Full { .. }))
-            {}
+            while reach.room(to, epoch).await {
+                match reach.mesh.send(to, CHANNEL, &frame) {
+                    Err(SendError::Full { .. }) => {}
+                    Err(why) if why.lacks_memory() => rt.sleep(BEFORE_MEMORY_IS_ASKED_FOR).await,
+                    _ => return,
+                }
+            }
         }));
     }
 
-    /// Sends a message, unless it would not [reach](super::reach) the node that it is for, or the transport has no room for it.
+    /// Sends a message, unless it would not [reach](super::reach) the node that it is for, or the transport has no room for it, or no memory.
     pub fn try_send(&self, to: Rank, message: &Message<'_>) -> bool {
         if !self.reach.has_met(to) {
             return false;
@@ -58,6 +66,7 @@ impl<V: Verbs, R: Reading> Service<V, R> {
                 return false;
             }
             Err(SendError::Closed) => self.fail(DsmError::Closed),
+            Err(why) if why.lacks_memory() => return false,
             Err(_) => self.stats.borrow_mut().out_of_turn += 1,
         }
         true
@@ -92,7 +101,8 @@ impl<V: Verbs, R: Reading> Service<V, R> {
         let from = match asked.then(|| self.mesh.copied(&object.copied(page.index))) {
             None => object.bytes(page.index),
             Some(Ok(copy)) => copy,
-            Some(Err(why)) => return self.fail(DsmError::Memory(why)),
+            // A message waits for memory.
+            Some(Err(_)) => return self.send(to, &notice(Some(&object.copied(page.index)))),
         };
         if !asked {
             *self.leaving.borrow_mut().entry(page).or_default() += 1;
@@ -116,13 +126,16 @@ impl<V: Verbs, R: Reading> Service<V, R> {
                 drop(self.rt.spawn(flight));
             }
             Ok(placed) => drop(placed),
-            Err(why @ (SendError::Full { .. } | SendError::PeerGone(_))) => {
+            Err(why) if may_be_placed_later(&why) => {
                 self.stats.borrow_mut().stalls += u64::from(matches!(why, SendError::Full { .. }));
                 let service = Rc::clone(self);
                 drop(self.rt.spawn(async move {
                     while service.reach.room(to, flies.epoch).await {
                         match service.mesh.place(to, flies.from.share(), at, CHANNEL, &frame) {
                             Err(SendError::Full { .. }) => {}
+                            Err(why) if why.lacks_memory() => {
+                                service.rt.sleep(BEFORE_MEMORY_IS_ASKED_FOR).await;
+                            }
                             Ok(placed) => return service.flight(flies, placed).await,
                             Err(why) => return service.is_not_placed(&flies, why),
                         }
@@ -217,4 +230,8 @@ impl<V: Verbs, R: Reading> Service<V, R> {
         }
         self.close_freed();
     }
+}
+
+fn may_be_placed_later(why: &SendError) -> bool {
+    matches!(why, SendError::Full { .. } | SendError::PeerGone(_)) || why.lacks_memory()
 }

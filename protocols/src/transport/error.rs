@@ -107,6 +107,13 @@ pub enum SendError {
     OtherRail(Rank),
 }
 
+impl SendError {
+    /// Whether the operating system refused memory for the message: there may be some later.
+    pub fn lacks_memory(&self) -> bool {
+        matches!(self, SendError::Memory(why) if !matches!(why, VerbsError::OutOfRange { .. }))
+    }
+}
+
 /// Why a one-sided operation has no result.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum OpError {
