@@ -335,8 +335,10 @@ fn nothing_behind_a_refused_request_is_executed<H: Harness>(bed: &mut TestBed<'_
 /// Bytes of an operation amid which its target goes.
 const LONG: u32 = 1 << 20;
 
+type MrOf<H> = <<H as Harness>::V as Verbs>::Mr;
+
 /// A long operation of which some packets are on their way, and its target.
-fn amid<H: Harness>(bed: &mut TestBed<'_, H>, reading: bool) -> Outcome<(Pair<H::V>, <H::V as Verbs>::Mr)> {
+fn amid<H: Harness>(bed: &mut TestBed<'_, H>, reading: bool) -> Outcome<(Pair<H::V>, MrOf<H>)> {
     let mut setup = Setup::new(bed);
     setup.memory = LONG as usize;
     let pair = bed.pair_with(&setup)?;
