@@ -125,6 +125,8 @@ pub trait System: 'static {
     const DISKS: bool = false;
     /// Whether users may drop calls before they end: then random scenarios have some do so, and a scenario may say `[quits]`.
     const QUITS: bool = false;
+    /// Whether users are none the wiser where machines register no more memory for a while, or try again: then random scenarios have that.
+    const MEMORY: bool = false;
     /// Whether nodes use remote atomics: then adapters may have none.
     const ATOMICS: bool = false;
 

@@ -45,7 +45,7 @@ pub(crate) fn seeded<S: System>(seed: u64, nodes: Option<u32>, variant: &str) ->
     // By dice of its own, so that everything else of a seed is what it was.
     let mut choice = Seeded::new(seed ^ 0xa703_0000_0000_0000);
     drawn.transport.atomics = (S::ATOMICS && Dice(&mut choice).one_in(6)).then_some(false);
-    drawn.faults.extend(no_memory(seed));
+    drawn.faults.extend(no_memory(seed).filter(|_| S::MEMORY));
     drawn.cluster.keys = keys(seed);
     Scenario { title, run: Run { seed, ..drawn.run }, quits: quits::<S>(seed), ..drawn }
 }

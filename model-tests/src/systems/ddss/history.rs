@@ -5,7 +5,8 @@ use crate::oracle::CallEvent;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use weft_protocols::ddss::DdssError;
-use weft_verbs::Nanos;
+use weft_protocols::transport::NotExecuted;
+use weft_verbs::{Nanos, VerbsError};
 
 /// A value, by who put it: every put puts another one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -155,6 +156,10 @@ impl From<&DdssError> for Why {
             DdssError::Out => Why::Out,
             DdssError::Slow => Why::Slow,
             DdssError::Unknown => Why::Unknown,
+            // Machines register no more memory for a while, which says nothing of what was posted before.
+            DdssError::Memory
+            | DdssError::Verbs(VerbsError::Os { .. })
+            | DdssError::NotExecuted(NotExecuted::Refused(VerbsError::Os { .. })) => Why::NotSaid,
             _ => Why::Other,
         }
     }

@@ -188,6 +188,7 @@ fn model(variant: &str) -> Model {
 impl System for Segments {
     const ATOMICS: bool = true;
     const QUITS: bool = true;
+    const MEMORY: bool = true;
     // A segment that is released is memory that its readers may still ask for.
     const BREAKS_CONNECTIONS: bool = true;
     const KIND: &'static str = "ddss";

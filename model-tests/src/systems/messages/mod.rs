@@ -61,6 +61,7 @@ impl System for Messages {
     const ABOUT: &'static str = "the transport by itself: messages in storms, bursts and rings";
     const EXAMPLE: &'static str = "messages = 100";
     const RESTARTS: bool = true;
+    const MEMORY: bool = true;
     const LEAST_NODES: u32 = 2;
     const COSTS: &'static [(&'static str, &'static str)] = &[("transport", "control_frames")];
 

@@ -82,6 +82,7 @@ impl System for Files {
     const EXAMPLE: &'static str = "access = \"mix\" and requests = 100";
     const RESTARTS: bool = true;
     const DISKS: bool = true;
+    const MEMORY: bool = true;
     const QUITS: bool = true;
     const LEAST_NODES: u32 = 2;
     const VARIANTS: &'static [&'static str] = &["bulk", "mix", "small", "tiles"];

@@ -9,7 +9,10 @@ use std::rc::Rc;
 use std::task::Poll;
 use weft_protocols::rt::{JoinHandle, Rt};
 use weft_protocols::sdp::{Mode, Sdp, SdpBuffer, SdpError, SdpStream, Transfer};
-use weft_verbs::{Nanos, Verbs};
+use weft_verbs::{Nanos, Verbs, VerbsError};
+
+/// How long a user waits that gets no memory.
+const BEFORE_MEMORY_IS_ASKED_FOR: Nanos = Nanos::from_millis(1);
 
 /// How much of a request or an answer was read, and whether it is what was written.
 pub(super) struct Read {
@@ -62,9 +65,18 @@ impl<V: Verbs> Mover<V> {
         }
     }
 
-    fn buffer(&mut self) -> Result<SdpBuffer<V>, SdpError> {
-        let new = || self.sdp.buffer(self.call.len() as u32).map_err(|_| SdpError::Closed);
-        self.free.pop().map_or_else(new, Ok)
+    /// A buffer; where the system registers no more memory, once it does again.
+    async fn buffer(&mut self) -> Result<SdpBuffer<V>, SdpError> {
+        loop {
+            if let Some(free) = self.free.pop() {
+                return Ok(free);
+            }
+            match self.sdp.buffer(self.call.len() as u32) {
+                Ok(buffer) => return Ok(buffer),
+                Err(VerbsError::Os { .. }) => self.rt.sleep(BEFORE_MEMORY_IS_ASKED_FOR).await,
+                Err(_) => return Err(SdpError::Closed),
+            }
+        }
     }
 
     /// Whether the buffer that is given now is one after which all are wanted back.
@@ -103,7 +115,7 @@ impl<V: Verbs> Mover<V> {
             if under_way.len() == self.depth {
                 moved += self.end_first(&mut under_way).await?;
             }
-            let buffer = self.buffer()?;
+            let buffer = self.buffer().await?;
             buffer.write(0, &self.call[..len]).map_err(|_| SdpError::UnexpectedEnd)?;
             let sends = Rc::clone(stream);
             under_way.push_back(self.rt.spawn(async move { sends.send(buffer, len as u32).await }));
@@ -175,7 +187,7 @@ impl<V: Verbs> Mover<V> {
 
     async fn receive(&mut self, stream: &SdpStream<V>) -> Result<usize, SdpError> {
         loop {
-            let (recalls, buffer) = (self.recalls(), self.buffer()?);
+            let (recalls, buffer) = (self.recalls(), self.buffer().await?);
             let mut receives = pin!(stream.recv(buffer));
             let first = polled(receives.as_mut()).await;
             let (received, buffer) = match first {
