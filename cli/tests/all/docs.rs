@@ -37,7 +37,7 @@ fn fields(section: &str) -> Vec<String> {
 #[test]
 fn the_reference_names_every_field() {
     let reference = page("docs/scenario.md");
-    for section in ["", "[cluster]", "[transport]", "[run]", "[[faults]]"] {
+    for section in ["", "[cluster]", "[transport]", "[quits]", "[run]", "[[faults]]"] {
         for field in fields(section) {
             assert!(
                 reference.contains(&format!("`{field}`")),

@@ -22,7 +22,9 @@ use std::future::poll_fn;
 use std::hash::{Hash, Hasher};
 use std::rc::Rc;
 use std::task::{Context, Poll, Waker};
-use weft_verbs::{AccessFlags, MemoryRegion, Nanos, ProtectionDomain, RemoteSlice, Result, SendOp, Verbs};
+use weft_verbs::{
+    AccessFlags, MemoryRegion, Nanos, ProtectionDomain, RemoteSlice, Result, SendOp, Verbs, VerbsError,
+};
 
 /// The channel of requests and answers, where nodes have several rails.
 pub(super) const CARRIED: Channel = Channel(255);
@@ -361,19 +363,11 @@ impl<V: Verbs> Mesh<V> {
     /// has begun anew; of what was posted before, [`Shared::acts_no_more`] sees to the rest.
     async fn execute(&self, by: (usize, u32), what: Carriage) -> Answer {
         let me = self.me();
-        let done = match what {
-            Carriage::Read { at } => {
-                // Nobody asks for more than an answer can carry.
-                let most = self.shared.config.max_message as usize - HEAD;
-                let mut bytes = vec![0; most.min(at.len as usize)];
-                self.read(me, at, &mut bytes).await.map(|()| bytes)
-            }
-            Carriage::Write { at, bytes } => {
-                self.write_for(Some(by), me, at, &bytes).await.map(|()| Vec::new())
-            }
-            Carriage::Atomic { at, atomic } => self.atomic_for(by, at, atomic).await,
-            Carriage::Answer(_) => return Answer::Refused,
-        };
+        let mut done = self.try_execute(by, &what).await;
+        while done.as_ref().is_err_and(lacks_memory) && self.is_asked_by(by) {
+            self.shared.rt.sleep(BEFORE_MEMORY_IS_ASKED_FOR).at(()).await;
+            done = self.try_execute(by, &what).await;
+        }
         match done {
             Ok(bytes) => Answer::Done(bytes),
             Err(OpError::NotExecuted(_)) => Answer::Refused,
@@ -384,6 +378,37 @@ impl<V: Verbs> Mesh<V> {
             }
         }
     }
+
+    async fn try_execute(&self, by: (usize, u32), what: &Carriage) -> std::result::Result<Vec<u8>, OpError> {
+        let me = self.me();
+        match what {
+            Carriage::Read { at } => {
+                // Nobody asks for more than an answer can carry.
+                let most = self.shared.config.max_message as usize - HEAD;
+                let mut bytes = vec![0; most.min(at.len as usize)];
+                self.read(me, *at, &mut bytes).await.map(|()| bytes)
+            }
+            Carriage::Write { at, bytes } => {
+                self.write_for(Some(by), me, *at, bytes).await.map(|()| Vec::new())
+            }
+            Carriage::Atomic { at, atomic } => self.atomic_for(by, *at, *atomic).await,
+            Carriage::Answer(_) => Err(OpError::NotExecuted(NotExecuted::AtPeer(me))),
+        }
+    }
+
+    /// Whether a peer in an incarnation of its still waits for what it asked this node for.
+    fn is_asked_by(&self, (index, incarnations): (usize, u32)) -> bool {
+        let shared = &self.shared;
+        !shared.closed.get() && shared.with_peer(index, |peer| peer.still_is(incarnations))
+    }
+}
+
+/// Whether an operation was not posted for want of memory: there may be some later.
+fn lacks_memory(error: &OpError) -> bool {
+    matches!(
+        error,
+        OpError::NotExecuted(NotExecuted::Refused(VerbsError::Os { .. } | VerbsError::Exhausted { .. }))
+    )
 }
 
 /// A request or an answer arrived.

@@ -117,7 +117,6 @@ impl System for Sockets {
     const EXAMPLE: &'static str = "requests = 100";
     const LEAST_NODES: u32 = 2;
     const QUITS: bool = true;
-    const MEMORY: bool = true;
     const COSTS: &'static [(&'static str, &'static str)] =
         &[("protocol", "data_sent"), ("protocol", "control_sent"), ("protocol", "copies")];
 

@@ -329,6 +329,8 @@ impl Model for World {
 
     fn mesh(&self, config: &mut MeshConfig) {
         config.recv_buffers = 16;
+        // A name's keys, the one instead of the other, and as many messages a chunk as elsewhere.
+        (config.max_message, config.chunk) = (128, 3_200);
     }
 
     /// Whoever keeps a segment marks headers over a connection to itself; here that is one node.

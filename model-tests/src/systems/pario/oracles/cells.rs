@@ -223,6 +223,10 @@ fn cell_of<'a>(
 
 impl Linearizable {
     fn ended(&mut self, event: &Event) -> Result<(), String> {
+        if event.what == What::Dropped {
+            // What was open for the call is closed with it, and what that finds is told to nobody.
+            self.unsynced.retain(|(client, _), _| *client != event.request.client);
+        }
         let Some((began, call)) = self.open.remove(&event.request) else { return Ok(()) };
         let oldest = self.open.values().map(|(began, _)| *began).min().unwrap_or(event.at());
         let judged = match (call, &event.what) {
@@ -259,11 +263,6 @@ impl Linearizable {
                     Nanos::ZERO => Err("is told of lost writes, and no server has crashed".to_string()),
                     _ => Ok(()),
                 }
-            }
-            // What it finds is told to nobody.
-            (Call::Close(file), What::Dropped) => {
-                self.unsynced.remove(&(event.request.client, file));
-                Ok(())
             }
             // A write that failed or was dropped may have its effect at any time.
             _ => Ok(()),
