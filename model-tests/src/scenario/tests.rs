@@ -449,8 +449,8 @@ fn every_scenario_of_the_swarm_is_valid_and_survives_a_file() {
 #[test]
 fn the_swarm_has_every_kind_of_fault_and_runs_without_any() {
     let all: Vec<Scenario> = (0..200).map(|seed| swarm::seeded::<Locks>(seed, None, "srsl")).collect();
-    use FaultKind::{Crash, DiskError, DiskFull, Restart};
-    let elsewhere = |kind: &FaultKind| matches!(kind, Restart | Crash | DiskFull | DiskError);
+    use FaultKind::{Crash, DiskError, DiskFull, NoMemory, Restart};
+    let elsewhere = |kind: &FaultKind| matches!(kind, Restart | Crash | DiskFull | DiskError | NoMemory);
     for kind in FAULT_KINDS.into_iter().filter(|kind| !elsewhere(kind)) {
         assert!(all.iter().any(|scenario| scenario.faults.iter().any(|fault| fault.kind == kind)), "{kind}");
     }

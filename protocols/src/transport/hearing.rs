@@ -8,13 +8,10 @@
 //! does not break by itself. So who expels such a peer asks it, as often, for a connection that can be ended.
 
 use super::Rank;
-use super::link::Event;
+use super::link::{ASKS, Event};
 use super::mesh::{Mesh, Shared};
 use super::peer::Peer;
 use weft_verbs::Verbs;
-
-/// So many attempts are made, with the pauses of [`MeshConfig::reconnect_min`](super::MeshConfig::reconnect_min) between them.
-pub(super) const ASKS: u8 = 4;
 
 impl<V: Verbs> Mesh<V> {
     /// From now on this node hears of its expulsion whether or not it has anything to say: a peer whose connection with this node has ended,

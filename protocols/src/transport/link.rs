@@ -40,6 +40,10 @@ enum State {
     Up(Option<ConnId>),
 }
 
+/// So many attempts are made to hear of an expulsion, or to tell of one, with the pauses of
+/// [`MeshConfig::reconnect_min`](super::MeshConfig::reconnect_min) between them.
+pub(super) const ASKS: u8 = 4;
+
 /// The connection to one peer.
 #[derive(Clone, Debug, Hash)]
 pub(super) struct Link {

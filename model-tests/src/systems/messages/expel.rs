@@ -75,11 +75,6 @@ impl Model for Expulsion {
 
     fn oracles(&self) {}
 
-    /// One who is expelled is asked for a connection that can be ended, where the one before was adopted.
-    fn breaks_connections(&self) -> bool {
-        true
-    }
-
     fn shape(&self) -> Shape {
         Shape { nodes: 2, wait: Wait::Poll, home: Some(1), one_by_one: true }
     }

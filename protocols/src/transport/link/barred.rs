@@ -1,8 +1,7 @@
 //! Who is refused for good: incarnations of the peer that were expelled, and everybody once this node has retired.
 
-use super::{Action, Link, Refusal, State};
+use super::{ASKS, Action, Link, Refusal, State};
 use crate::transport::grounds::Grounds;
-use crate::transport::hearing::ASKS;
 
 impl Link {
     /// Nothing of that incarnation is accepted from now on. What there is of it ends with [`Event::Expelled`](super::Event::Expelled).

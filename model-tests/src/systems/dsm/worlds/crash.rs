@@ -145,11 +145,6 @@ impl<R: Reading> Model for Crash<R> {
         self.program.smaller()
     }
 
-    /// The node that is said to have died may live: it is asked for a connection that can be ended.
-    fn breaks_connections(&self) -> bool {
-        true
-    }
-
     fn shape(&self) -> Shape {
         Shape { nodes: self.all, wait: Wait::Poll, home: None, one_by_one: true }
     }
