@@ -19,15 +19,7 @@ pub fn at_rest(
 
 /// The first connection that was made again, which where there was no fault is wrong.
 pub(super) fn first_broke(members: &[Member]) -> Option<Violation> {
-    if members.iter().any(has_expelled) {
-        return None;
-    }
     (0..).zip(members).find_map(|(node, member)| broke(node, member))
-}
-
-/// Whether a node has expelled another one: that is asked for a connection that can be ended, if it knows nothing of it.
-pub(super) fn has_expelled(member: &Member) -> bool {
-    member.mesh.stats().expelled > 0
 }
 
 /// The same of one node.

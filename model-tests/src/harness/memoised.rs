@@ -1,6 +1,6 @@
 //! An execution whose programs are memoised: it is the fabric's state, and a record.
 
-use super::at_rest::{broke, has_expelled};
+use super::at_rest::broke;
 use super::cluster::Cluster;
 use super::execution::{Instance, fingerprint, set_up};
 use super::model::Model;
@@ -40,8 +40,6 @@ pub(super) struct FoundByNodes {
     pub reached: u32,
     /// The first connection that was made again.
     pub broke: Option<Violation>,
-    /// A node has expelled another one: then none is told of.
-    pub expelled: bool,
 }
 
 /// The numbers of the questions.
@@ -106,18 +104,15 @@ impl<M: Model> Memoised<M> {
                     violation: model.violation_at(state, index, member),
                     reached: model.reached_at(state, index, member),
                     broke: broke(node, member),
-                    expelled: has_expelled(member),
                 })
             };
             let answer = self.ask(NodeId(node), FINDS, model, cluster, fabric, look);
-            if let Answer::Finds(FoundByNodes { violation, reached, broke, expelled }) = answer {
+            if let Answer::Finds(FoundByNodes { violation, reached, broke }) = answer {
                 all.violation = all.violation.or_else(|| violation.clone());
                 all.reached |= reached;
                 all.broke = all.broke.or_else(|| broke.clone());
-                all.expelled |= expelled;
             }
         }
-        all.broke = all.broke.filter(|_| !all.expelled);
         all
     }
 

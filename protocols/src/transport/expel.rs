@@ -68,7 +68,6 @@ impl<V: Verbs> Mesh<V> {
     pub fn expel_on(&self, rank: Rank, incarnation: u64, grounds: Grounds) {
         let shared = &*self.shared;
         let Some(index) = self.peer(rank).filter(|_| !shared.closed.get()) else { return };
-        shared.stats.borrow_mut().expelled += 1;
         let (is_for, epoch) = shared.with_peer(index, |peer| {
             // At once: a connection may stand that nobody has looked at yet.
             peer.link.bars(incarnation, grounds);

@@ -3,15 +3,15 @@
 //! Who expels a node ends their connection, and refuses the next one and says why. So a node that listens asks for another
 //! connection whenever one has ended, at whichever end it broke: the peer's last word may have been lost with it. A peer that
 //! died answers nothing, and need not be waited for here: the attempts are counted.
-//!
-//! Of a connection that was [adopted](super::Prepared::adopt) the connection manager knows nothing, and a queue pair that gets nothing more
-//! does not break by itself. So who expels such a peer asks it, as often, for a connection that can be ended.
 
 use super::Rank;
-use super::link::{ASKS, Event};
+use super::link::Event;
 use super::mesh::{Mesh, Shared};
 use super::peer::Peer;
 use weft_verbs::Verbs;
+
+/// So many attempts are made, with the pauses of [`MeshConfig::reconnect_min`](super::MeshConfig::reconnect_min) between them.
+const ASKS: u8 = 4;
 
 impl<V: Verbs> Mesh<V> {
     /// From now on this node hears of its expulsion whether or not it has anything to say: a peer whose connection with this node has ended,

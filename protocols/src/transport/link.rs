@@ -40,10 +40,6 @@ enum State {
     Up(Option<ConnId>),
 }
 
-/// So many attempts are made to hear of an expulsion, or to tell of one, with the pauses of
-/// [`MeshConfig::reconnect_min`](super::MeshConfig::reconnect_min) between them.
-pub(super) const ASKS: u8 = 4;
-
 /// The connection to one peer.
 #[derive(Clone, Debug, Hash)]
 pub(super) struct Link {
@@ -77,8 +73,7 @@ pub(super) struct Link {
     asked: bool,
     /// This end never asks: the peer is a guest, which asks by itself.
     answers_only: bool,
-    /// The connection moves to another rail, or one who was expelled is to be told: so many attempts are made for that, whether something
-    /// waits for it or not.
+    /// The connection moves to another rail: so many attempts are made for that, whether something waits for it or not.
     moving: u8,
     /// A connection that stands by: nothing went over it yet.
     standby: Option<ConnId>,
@@ -201,7 +196,6 @@ impl Link {
                     Some(_) => {
                         self.state = State::Idle;
                         self.fence(actions);
-                        self.is_to_tell();
                     }
                     None => self.stands(None, self.me < self.peer, hello, actions),
                 }
@@ -347,7 +341,7 @@ impl Link {
     /// Both ends know that the connection stands. Nothing comes of it if the peer was expelled meanwhile.
     fn confirmed(&mut self, id: ConnId, asked: bool, hello: Hello, actions: &mut Vec<Action>) {
         match self.bar(hello.session) {
-            Some(_) => self.is_told(actions),
+            Some(_) => self.broken(true, actions),
             None => self.stands(Some(id), asked, hello, actions),
         }
     }

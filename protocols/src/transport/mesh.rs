@@ -231,8 +231,6 @@ pub struct MeshStats {
     pub guests_forgotten: u64,
     /// Messages kept for peers that were expelled, and dropped.
     pub dropped: u64,
-    /// Incarnations of peers that this node has expelled.
-    pub expelled: u64,
 }
 
 impl<V: Verbs> Mesh<V> {

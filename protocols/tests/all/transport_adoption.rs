@@ -228,32 +228,3 @@ fn one_who_is_expelled_right_after_its_connection_was_adopted_is_gone_and_does_n
         assert_eq!([0, 1].map(|of: usize| memory[of].load(0)), [Ok(0), Ok(0)]);
     }
 }
-
-/// Its end of the connection hears nothing more, and does not break by itself.
-#[test]
-fn one_whose_connection_was_adopted_learns_that_it_was_expelled_though_it_says_nothing() {
-    for (expelled, listens) in [(0, true), (1, true), (0, false), (1, false)] {
-        let cluster = bootstrapped(2, 1, Wait::Notify);
-        let (here, there) = (&cluster.members[1 - expelled], &cluster.members[expelled]);
-        if listens {
-            there.mesh.listen();
-        }
-        let (mesh, incarnation) = (here.mesh.clone(), there.mesh.incarnation());
-        here.at(ms(10), move || mesh.expel(rank(expelled), incarnation));
-        cluster.run(ms(500));
-        assert_eq!((there.mesh.is_expelled(), here.mesh.is_expelled()), (listens, false));
-        assert_eq!((here.rt.audit().timers, there.rt.audit().timers), (0, 0), "nobody goes on asking");
-    }
-}
-
-/// Nobody answers, and nobody waits for that.
-#[test]
-fn one_that_expels_a_dead_peer_whose_connection_was_adopted_asks_it_a_few_times_only() {
-    let cluster = bootstrapped(2, 1, Wait::Notify);
-    let here = &cluster.members[0];
-    let (mesh, incarnation) = (here.mesh.clone(), cluster.members[1].mesh.incarnation());
-    cluster.plan(ms(5), Fault::Crash { node: NodeId(1) });
-    here.at(ms(10), move || mesh.expel(rank(1), incarnation));
-    cluster.run(Nanos::from_secs(60));
-    assert_eq!((here.rt.audit().timers, here.rt.audit().tasks), (0, 1));
-}

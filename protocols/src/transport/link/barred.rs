@@ -1,6 +1,6 @@
 //! Who is refused for good: incarnations of the peer that were expelled, and everybody once this node has retired.
 
-use super::{ASKS, Action, Link, Refusal, State};
+use super::{Action, Link, Refusal, State};
 use crate::transport::grounds::Grounds;
 
 impl Link {
@@ -26,24 +26,9 @@ impl Link {
         if self.is_with(incarnation) {
             let own = self.id();
             self.fence(actions);
+            actions.extend(own.map(Action::Disconnect));
             self.state = State::Idle;
-            match own {
-                Some(own) => actions.push(Action::Disconnect(own)),
-                None => self.is_to_tell(),
-            }
         }
-    }
-
-    /// The connection manager does not know the connection with one who is expelled, so that nobody would tell the peer that it has ended. It
-    /// is asked for one that both managers know: when it answers, this end hangs up.
-    pub(super) fn is_to_tell(&mut self) {
-        self.moving = ASKS;
-    }
-
-    /// A peer that was expelled has answered, and hears from this end's hanging up that it was.
-    pub(super) fn is_told(&mut self, actions: &mut Vec<Action>) {
-        self.moving = 0;
-        self.broken(true, actions);
     }
 
     /// Whether what waits for the peer waits for that incarnation, as far as anybody knows.
