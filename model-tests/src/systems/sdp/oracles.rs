@@ -162,7 +162,8 @@ impl Oracle<Event> for Unbroken {
             What::Fails(Why::Reset) | What::Breaks(Why::Reset) if self.resets => Ok(()),
             What::Fails(Why::TimedOut) | What::Breaks(Why::TimedOut) if self.times_out => Ok(()),
             What::Fails(Why::Dropped) => Ok(()),
-            What::Breaks(Why::Reset) if self.is_dropped => Ok(()),
+            // A stream that is dropped closes or resets, by what was written and is unread.
+            What::Breaks(Why::Reset | Why::UnexpectedEnd) if self.is_dropped => Ok(()),
             What::Moved { .. } | What::Fails(_) | What::Breaks(_) => Err(Timeless(event).to_string()),
             _ => Ok(()),
         }
