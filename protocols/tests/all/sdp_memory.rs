@@ -131,8 +131,11 @@ fn what_is_advertised_is_brought_once_there_is_memory_for_it() {
     assert!(at > ms(10), "none of it could be brought before: {at}");
 }
 
+/// When a call has ended, and how; if it has.
+type Told = Option<(Nanos, Result<usize, SdpError>)>;
+
 /// How the call of a reader ends whose peer had no memory for a message, when it was told, and whether the peer owed nothing before.
-fn told_of_a_message_without_memory(writes: bool) -> (Option<(Nanos, Result<usize, SdpError>)>, bool) {
+fn told_of_a_message_without_memory(writes: bool) -> (Told, bool) {
     let cluster = Cluster::of_few_regions(3, 1, 4, |_| ());
     cut_off(&cluster, 2);
     let [(near_rt, near), (far_rt, far)] = [0, 1].map(|node| sockets(&cluster.members[node], OPTIONS()));
