@@ -18,7 +18,7 @@ use std::rc::Rc;
 use std::time::{Duration, Instant};
 use weft_check::history::ClientId;
 use weft_check::run::{client, mesh_config, rail_names};
-use weft_check::scenario::{Connect, Scenario};
+use weft_check::scenario::{Connect, Quits, Scenario};
 use weft_check::system::{Amount, Place as At, System, Until};
 use weft_hw::{Driver, Ended, Hw, HwContext, HwStream};
 use weft_protocols::rt::{JoinHandle, Program, Rt, RtConfig};
@@ -223,6 +223,7 @@ struct Member<S: System> {
     /// Why the judge has no more to say, if that is an error.
     failed: RefCell<Option<Failure>>,
     work: S::Workload,
+    quits: Option<Quits>,
     seed: u64,
 }
 
@@ -240,7 +241,8 @@ impl<S: System> Member<S> {
         let members = weft_check::run::members(scenario, &rt, &mesh).map_err(|e| e.to_string())?;
         let place = At { rt, mesh, node: *rank, nodes: *nodes, incarnation, members };
         let service = S::start(&place, work, &post)?;
-        Ok(Member { place, service, post, clients, failed, work: work.clone(), seed })
+        let (work, quits) = (work.clone(), scenario.quits);
+        Ok(Member { place, service, post, clients, failed, work, quits, seed })
     }
 
     /// Runs clients and daemons until the coordinator ends it or the user does.
@@ -282,8 +284,9 @@ impl<S: System> Member<S> {
         for index in 0..clients {
             let id = ClientId { node: *node, index };
             let calls = S::client(&self.service, id);
-            let client =
-                client::<S, Hw>(rt.clone(), calls, id, S::plan(&plans, id), until, self.post.clone());
+            let quits = self.quits.map(|quits| quits.by(self.seed, id));
+            let plan = S::plan(&plans, id);
+            let client = client::<S, Hw>(rt.clone(), calls, id, plan, (until, quits), self.post.clone());
             self.clients.borrow_mut().push(rt.spawn(client));
         }
     }

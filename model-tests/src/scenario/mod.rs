@@ -22,8 +22,7 @@ pub use error::{Place, ScenarioError};
 pub use jitter::Jitter;
 pub use membership::Membership;
 pub use overrides::Override;
-pub use quits::Quits;
-pub(crate) use quits::Quitter;
+pub use quits::{Quits, Quitter};
 pub use schema::{
     Cluster, Connect, FAULT_KINDS, FaultSpec, Keys, Pair, Pick, Run, Scenario, Topology, Transport,
     WaitStyle, WaySpec,

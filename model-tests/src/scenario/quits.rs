@@ -28,7 +28,7 @@ impl Quits {
     }
 
     /// When a client of a run drops its calls, by the run's seed.
-    pub(crate) fn by(self, seed: u64, client: ClientId) -> Quitter {
+    pub fn by(self, seed: u64, client: ClientId) -> Quitter {
         let mut node = Rng::from_seed(seed ^ 0x7175_6974_0000_0000 ^ (u64::from(client.node) << 16));
         Quitter { quits: self, rng: Rng::from_seed(node.next_u64() ^ u64::from(client.index)) }
     }
