@@ -260,10 +260,11 @@ pub trait System: 'static {
         record: &R,
     ) -> impl Future<Output = ()>;
 
-    /// Whether a client may drop a request like this one before it ends; see [`System::dropped`].
+    /// Whether a client may drop a request like this one before it ends; see [`System::dropped`]. Where [users may](System::QUITS), any of them
+    /// unless the system says so.
     fn may_drop<V: Verbs>(client: &Self::Client<V>, request: &Self::Request) -> bool {
         let _ = (client, request);
-        false
+        Self::QUITS
     }
 
     /// A client has dropped a request before it ended: what it sees of that. Called at once afterwards, and only of requests that

@@ -6,10 +6,18 @@
 //! one time.
 
 use super::{Rate, Share, Spread};
+use crate::history::ClientId;
 use rand::Rng as _;
 use rand::distr::{Distribution, OpenClosed01, weighted::WeightedIndex};
 use weft_sim::choice::Rng;
 use weft_verbs::Nanos;
+
+/// Streams of random words for a client of a run. Clients share none, nor is one's another seed's: SplitMix64, which seeds the generator,
+/// takes care of seeds that are near each other.
+pub fn of_client<const STREAMS: usize>(seed: u64, client: ClientId) -> [Rng; STREAMS] {
+    let mut node = Rng::from_seed(seed ^ (u64::from(client.node) << 16));
+    std::array::from_fn(|_| Rng::from_seed(node.next_u64() ^ u64::from(client.index)))
+}
 
 /// A time of a range, each equally likely.
 pub fn time(rng: &mut Rng, spread: Spread) -> Nanos {

@@ -22,15 +22,10 @@ fn soon() -> Spread {
 }
 
 impl Quits {
-    /// So large a share of calls, within the usual time.
-    pub fn of(share: Share) -> Quits {
-        Quits { share, after: soon() }
-    }
-
     /// When a client of a run drops its calls, by the run's seed.
     pub fn by(self, seed: u64, client: ClientId) -> Quitter {
-        let mut node = Rng::from_seed(seed ^ 0x7175_6974_0000_0000 ^ (u64::from(client.node) << 16));
-        Quitter { quits: self, rng: Rng::from_seed(node.next_u64() ^ u64::from(client.index)) }
+        let [rng] = draw::of_client(seed ^ 0x7175_6974_0000_0000, client);
+        Quitter { quits: self, rng }
     }
 
     pub(super) fn check(&self) -> Rule {

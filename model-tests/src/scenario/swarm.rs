@@ -86,16 +86,7 @@ impl Scenario {
         let soon = dice.among(&soon);
         self.transport.hold_off = dice.among(&[None, Some(Span(soon))]);
         for spec in &mut self.faults {
-            let at_a_cable = !matches!(
-                spec.kind,
-                FaultKind::LoseCompletion
-                    | FaultKind::SlowNode
-                    | FaultKind::Restart
-                    | FaultKind::Crash
-                    | FaultKind::DiskFull
-                    | FaultKind::DiskError
-                    | FaultKind::NoMemory
-            );
+            let at_a_cable = !strikes_a_node(spec.kind);
             let rail = dice.below(u64::from(rails)) as u8;
             if at_a_cable && spec.between.is_none() && dice.below(2) == 0 {
                 spec.rail = Some(rail);
@@ -204,20 +195,23 @@ fn fault(dice: &mut Dice<'_>, kind: FaultKind, nodes: u32) -> FaultSpec {
         FaultKind::Crash => spec.back = Some(lasts),
         _ => spec.lasts = Some(lasts),
     }
-    let has_way = !matches!(
+    let has_way = !matches!(kind, FaultKind::Flap | FaultKind::PortDown) && !strikes_a_node(kind);
+    spec.way = has_way.then_some(way);
+    let on_a_link = has_way || kind == FaultKind::Flap;
+    spec.between = (on_a_link && on_a_path).then_some(Pair::Random);
+    spec
+}
+
+/// Whether a fault of a kind strikes a node and what is in it, and none of its cables.
+fn strikes_a_node(kind: FaultKind) -> bool {
+    matches!(
         kind,
-        FaultKind::Flap
-            | FaultKind::PortDown
-            | FaultKind::LoseCompletion
+        FaultKind::LoseCompletion
             | FaultKind::SlowNode
             | FaultKind::Restart
             | FaultKind::Crash
             | FaultKind::DiskFull
             | FaultKind::DiskError
             | FaultKind::NoMemory
-    );
-    spec.way = has_way.then_some(way);
-    let on_a_link = has_way || kind == FaultKind::Flap;
-    spec.between = (on_a_link && on_a_path).then_some(Pair::Random);
-    spec
+    )
 }

@@ -4,7 +4,7 @@ use super::segment::{Doubt, Open, Window};
 use super::service::Ddss;
 use super::{DdssError, Header, Model};
 use crate::rt::BufferGuard;
-use crate::transport::{Lost, NotExecuted, OpError};
+use crate::transport::{BEFORE_MEMORY_IS_ASKED_FOR, Lost, NotExecuted, OpError};
 use weft_verbs::{Nanos, RemoteSlice, SendOp, Verbs, VerbsError, WcError};
 
 /// What one look at a segment found.
@@ -258,9 +258,6 @@ fn is_refusal(error: &OpError) -> bool {
 pub(super) fn swap<V: Verbs>(at: RemoteSlice, from: Header, to: Header) -> SendOp<'static, V> {
     SendOp::CompareSwap { at, compare: from.word(), swap: to.word() }
 }
-
-/// How long a node waits that has no memory for what it must do, before it asks for it again.
-const BEFORE_MEMORY_IS_ASKED_FOR: Nanos = Nanos::from_millis(1);
 
 /// Whether a call failed for want of memory, which may be there later: what nobody but this node can do is tried again.
 pub(super) fn lacks_memory(error: &DdssError) -> bool {

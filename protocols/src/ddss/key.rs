@@ -105,12 +105,8 @@ impl Place {
     }
 
     pub fn from_bytes(bytes: [u8; Place::BYTES]) -> Place {
-        let [low, high, number] =
-            [0, 8, 16].map(|at| u64::from_le_bytes(std::array::from_fn(|n| bytes[at + n])));
-        let mut memory = [0; 16];
-        memory[..8].copy_from_slice(&low.to_le_bytes());
-        memory[8..].copy_from_slice(&high.to_le_bytes());
-        Place { memory: RemoteSlice::from_bytes(memory), number }
+        let (memory, number) = (std::array::from_fn(|n| bytes[n]), std::array::from_fn(|n| bytes[16 + n]));
+        Place { memory: RemoteSlice::from_bytes(memory), number: u64::from_le_bytes(number) }
     }
 }
 

@@ -8,12 +8,9 @@ use super::server::Order;
 use super::service::{CHANNEL, STAMP, Service};
 use super::shared::PageId;
 use crate::rt::BufferGuard;
-use crate::transport::{Placed, Rank, SendError};
+use crate::transport::{BEFORE_MEMORY_IS_ASKED_FOR, Placed, Rank, SendError};
 use std::rc::Rc;
-use weft_verbs::{Nanos, RemoteSlice, Verbs};
-
-/// How long what is to be sent waits where there is no memory for it.
-const BEFORE_MEMORY_IS_ASKED_FOR: Nanos = Nanos::from_millis(1);
+use weft_verbs::{RemoteSlice, Verbs};
 
 /// A minipage that is to be written to a requestor, and what its notice says.
 struct Flies<V: Verbs> {

@@ -12,7 +12,9 @@ use super::zcopy::keep_bytes;
 use super::{Refusal, SdpError, SdpListener, SdpOptions, SdpStats, SdpStream};
 use crate::rt::Rt;
 use crate::rt::sync::Signal;
-use crate::transport::{Channel, Inbox, Incoming, Mesh, Message as Received, Rank, SendError};
+use crate::transport::{
+    BEFORE_MEMORY_IS_ASKED_FOR, Channel, Inbox, Incoming, Mesh, Message as Received, Rank, SendError,
+};
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -58,9 +60,6 @@ pub(super) struct Shared<V: Verbs> {
     /// How many owned buffers were made.
     pub buffers: Cell<u64>,
 }
-
-/// Before memory is asked for again that there was not.
-const BEFORE_MEMORY_IS_ASKED_FOR: Nanos = Nanos::from_millis(1);
 
 impl<V: Verbs> Sdp<V> {
     /// Starts the sockets of a node. `options` are those of all streams that say no others.

@@ -2,7 +2,7 @@
 
 use super::{Channel, Rank};
 use thiserror::Error;
-use weft_verbs::{QpState, VerbsError, WcError};
+use weft_verbs::{Nanos, QpState, VerbsError, WcError};
 
 /// Why a mesh could not start or a channel could not be opened.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
@@ -106,6 +106,9 @@ pub enum SendError {
     #[error("the connection to rank {0} stands on another rail than the memory's")]
     OtherRail(Rank),
 }
+
+/// How long what must be sent waits where there is no memory for it, before that is asked for again.
+pub(crate) const BEFORE_MEMORY_IS_ASKED_FOR: Nanos = Nanos::from_millis(1);
 
 impl SendError {
     /// Whether the operating system refused memory for the message: there may be some later.

@@ -86,6 +86,7 @@ pub use adopt::Prepared;
 pub use bootstrap::{Acquainted, BootstrapError, Introduced};
 pub use config::{Channel, MeshConfig, Planted, Rank};
 pub use content::Content;
+pub(crate) use error::BEFORE_MEMORY_IS_ASKED_FOR;
 pub use error::{AdoptError, Lost, NotExecuted, OpError, SendError, TransportError};
 pub use grounds::Grounds;
 pub use guest_visits::{GuestAudit, Hold};

@@ -131,11 +131,8 @@ fn what_is_advertised_is_brought_once_there_is_memory_for_it() {
     assert!(at > ms(10), "none of it could be brought before: {at}");
 }
 
-/// When a call has ended, and how; if it has.
-type Told = Option<(Nanos, Result<usize, SdpError>)>;
-
-/// How the call of a reader ends whose peer had no memory for a message, when it was told, and whether the peer owed nothing before.
-fn told_of_a_message_without_memory(writes: bool) -> (Told, bool) {
+/// A reader is told that its peer had no memory for a message, as soon as there is some. Says whether the peer owed nothing before.
+fn told_of_a_message_without_memory(writes: bool) -> bool {
     let cluster = Cluster::of_few_regions(3, 1, 4, |_| ());
     cut_off(&cluster, 2);
     let [(near_rt, near), (far_rt, far)] = [0, 1].map(|node| sockets(&cluster.members[node], OPTIONS()));
@@ -173,22 +170,19 @@ fn told_of_a_message_without_memory(writes: bool) -> (Told, bool) {
         }
     }));
     cluster.run(ms(100));
-    (end.get(), streams.get() == 0)
+    let (at, read) = end.get().expect("it waits for ever");
+    assert_eq!(read, Err(SdpError::Reset));
+    assert!((ms(15)..ms(20)).contains(&at), "{at}");
+    streams.get() == 0
 }
 
 #[test]
 fn a_peer_is_told_of_a_stream_that_ended_for_want_of_memory_though_nobody_calls_on_it_any_more() {
-    let (end, _) = told_of_a_message_without_memory(true);
-    let (at, read) = end.expect("it waits for ever");
-    assert_eq!(read, Err(SdpError::Reset));
-    assert!((ms(15)..ms(20)).contains(&at), "{at}");
+    told_of_a_message_without_memory(true);
 }
 
 #[test]
 fn a_stream_is_owed_to_its_peer_until_the_word_that_it_is_over_was_sent() {
-    let (end, owed_nothing) = told_of_a_message_without_memory(false);
-    let (at, read) = end.expect("it waits for ever");
-    assert_eq!(read, Err(SdpError::Reset));
-    assert!((ms(15)..ms(20)).contains(&at), "{at}");
+    let owed_nothing = told_of_a_message_without_memory(false);
     assert!(!owed_nothing, "it has yet to say so");
 }

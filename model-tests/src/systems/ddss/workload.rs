@@ -229,8 +229,8 @@ pub struct Plan {
 impl Plan {
     /// The plan of one client in the run of one seed.
     pub fn new(work: &DdssWork, seed: u64, client: ClientId) -> Plan {
-        let mut node = Rng::from_seed(seed ^ 0x6464_7373_0000_0000 ^ (u64::from(client.node) << 16));
-        Plan { work: work.clone(), rng: Rng::from_seed(node.next_u64() ^ u64::from(client.index)) }
+        let [rng] = draw::of_client(seed ^ 0x6464_7373_0000_0000, client);
+        Plan { work: work.clone(), rng }
     }
 
     /// The next request, and how long the client rests before it.

@@ -308,8 +308,7 @@ pub struct Plan {
 impl Plan {
     /// The plan of one thread in the run of one seed.
     pub fn new(work: &DsmWork, nodes: u32, seed: u64, id: ClientId) -> Plan {
-        let mut node = Rng::from_seed(seed ^ 0x6473_6d00_0000_0000 ^ (u64::from(id.node) << 16));
-        let rng = Rng::from_seed(node.next_u64() ^ u64::from(id.index));
+        let [rng] = draw::of_client(seed ^ 0x6473_6d00_0000_0000, id);
         Plan { work: work.clone(), nodes, id, rng, made: 0, rounds: 0 }
     }
 

@@ -185,10 +185,6 @@ impl System for Locks {
         client::perform(rt, client, id, request, record).await;
     }
 
-    fn may_drop<V: Verbs>(_: &Client<V>, _: &Request) -> bool {
-        true
-    }
-
     fn dropped<V: Verbs>(client: &mut Client<V>, id: RequestId, of: &Request, at: Nanos) -> Option<Event> {
         let what = client.drops()?;
         Some(Event { at, request: id, key: of.key, mode: of.mode, what })

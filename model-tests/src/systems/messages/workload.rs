@@ -187,8 +187,7 @@ pub struct Plan {
 impl Plan {
     /// The plan of one client among so many nodes in the run of one seed.
     pub fn new(work: &MessageWork, nodes: u32, seed: u64, client: ClientId) -> Plan {
-        let mut node = Rng::from_seed(seed ^ 0x6d65_7373_0000_0000 ^ (u64::from(client.node) << 16));
-        let rng = Rng::from_seed(node.next_u64() ^ u64::from(client.index));
+        let [rng] = draw::of_client(seed ^ 0x6d65_7373_0000_0000, client);
         Plan { work: work.clone(), nodes, node: client.node, rng, burst: (0, 0) }
     }
 

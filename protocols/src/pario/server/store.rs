@@ -218,12 +218,13 @@ impl<V: Verbs> Store<V> {
         logs.sort_unstable_by(|a, b| b.cmp(a));
         let (mut found, mut batches) = (None, Vec::new());
         for &number in &logs {
-            let whole = self.whole(disk, log::object(number)).await?;
+            let mut whole = self.whole(disk, log::object(number)).await?;
             match log::read(number, &whole) {
                 Ok(log) => {
                     let clean = (log.torn == 0).then_some((log.end, whole.len() as u64));
                     found = Some((log.names, number, clean));
-                    batches = whole[..log.end as usize].to_vec();
+                    whole.truncate(log.end as usize);
+                    batches = whole;
                 }
                 // Its first commit never ended, so nobody was told of it; the one before is there.
                 Err(Unread::NoCheckpoint) => continue,

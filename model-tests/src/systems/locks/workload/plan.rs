@@ -50,11 +50,7 @@ pub struct Plan {
 impl Plan {
     /// The plan of one client in the run of one seed.
     pub fn new(work: &Rc<LockWork>, keys: &Rc<KeyPicker>, seed: u64, client: ClientId) -> Plan {
-        // Clients must not share a stream, nor may one's stream be another seed's: SplitMix64, which seeds
-        // the generator, takes care of seeds that are near each other.
-        let mut node = Rng::from_seed(seed ^ 0xc11e_4700_0000_0000 ^ (u64::from(client.node) << 16));
-        let rng = Rng::from_seed(node.next_u64() ^ u64::from(client.index));
-        let downgrades = Rng::from_seed(node.next_u64() ^ u64::from(client.index));
+        let [rng, downgrades] = draw::of_client(seed ^ 0xc11e_4700_0000_0000, client);
         Plan { work: Rc::clone(work), keys: Rc::clone(keys), rng, downgrades }
     }
 
