@@ -148,7 +148,7 @@ pub struct FuzzArgs {
     pub jobs: Option<NonZeroUsize>,
     #[command(flatten)]
     pub sizes: Sizes,
-    /// The most faults in one run (of the swarm: its scenarios' own) [default: 2, or 0 if the world has no kind]
+    /// The most faults in one run (of the swarm: its scenarios' own) [default: 2, or fewer if the world has no more]
     #[arg(long, value_name = "F")]
     pub faults: Option<u32>,
     #[command(flatten)]
@@ -191,6 +191,9 @@ impl Kinds {
         let (name, has) = (model.name(), model.faults());
         if faults > 0 && has.is_empty() {
             return Err(Failure::bad_input(format!("{name} is a world without faults: leave out --faults")));
+        }
+        if let Some(most) = model.most_faults().filter(|most| faults > *most) {
+            return Err(Failure::bad_input(format!("{name} is a world of at most {most} faults: --faults {most}")));
         }
         if let Some(strange) = self.kinds.iter().find(|kind| !has.contains(**kind)) {
             let known = has.iter().map(Outcome::name).collect::<Vec<_>>().join(", ");

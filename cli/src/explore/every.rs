@@ -65,7 +65,7 @@ fn of(args: &CheckArgs, entry: &Entry, model: &dyn AnyModel) -> Result<Options, 
     let faults = match entry.expected {
         _ if model.faults().is_empty() => 0,
         Expected::ViolatedUnderFaults => args.faults.max(1),
-        Expected::Held | Expected::Violated => args.faults,
+        Expected::Held | Expected::Violated => args.faults.min(model.most_faults().unwrap_or(u32::MAX)),
     };
     let options = options(args, faults, model)?;
     Ok(Options {

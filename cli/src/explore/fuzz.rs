@@ -2,7 +2,7 @@
 
 use super::args::FuzzArgs;
 use super::target::{Seed, Target};
-use super::{files, find, swarm, walks};
+use super::{drawn, files, find, swarm, walks};
 use crate::exit::{Exit, Failure};
 use crate::progress::Progress;
 use crate::seeds::{each, jobs};
@@ -21,9 +21,10 @@ const MOST_LISTED: usize = 20;
 /// Fuzzes, reports, saves the first failure.
 pub fn run(args: &FuzzArgs) -> Result<Exit, Failure> {
     interrupt::install();
-    let target: Box<dyn Target> = match swarm::target(args)? {
-        Some(swarm) => Box::new(swarm),
-        None => Box::new(walks::Walks::new(find(&args.world)?, args)?),
+    let target: Box<dyn Target> = match (swarm::target(args)?, drawn::target(args)?) {
+        (Some(swarm), _) => Box::new(swarm),
+        (None, Some(worlds)) => Box::new(worlds),
+        (None, None) => Box::new(walks::Walks::new(find(&args.world)?, args)?),
     };
     files::can_be_put(args.leaves.save.as_deref(), files::FAILURE)?;
     let mut fuzzed = sweep(args, target.as_ref())?;

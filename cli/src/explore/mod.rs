@@ -2,6 +2,7 @@
 
 pub mod args;
 pub mod check;
+mod drawn;
 mod every;
 pub mod files;
 pub mod fuzz;

@@ -28,9 +28,10 @@ impl Walks {
     pub fn new(entry: Entry, args: &FuzzArgs) -> Result<Walks, Failure> {
         // What cannot be built is told before any thread begins.
         let model = build(&entry, &args.sizes.size())?;
-        let usual = if model.faults().is_empty() { 0 } else { 2 };
+        let usual = if model.faults().is_empty() { 0 } else { model.most_faults().unwrap_or(2).min(2) };
         let faults = args.faults.unwrap_or(usual);
-        let options = Options { faults, kinds: args.kinds.of(model.as_ref(), faults)?, ..Options::default() };
+        let kinds = args.kinds.of(model.as_ref(), faults)?;
+        let options = Options { faults, kinds, livelock: Options::WALK, ..Options::default() };
         let size = model.size();
         let (save, shrink_seconds) = (args.leaves.save.clone(), args.leaves.shrink_seconds);
         Ok(Walks { entry, size, strategy: args.strategy, options, save, shrink_seconds })

@@ -34,6 +34,9 @@ pub trait AnyModel {
     /// Those of them that it is explored under unless somebody says which.
     fn usual_faults(&self) -> FaultSet;
 
+    /// The most faults in one execution that it can be explored under, if there is a bound.
+    fn most_faults(&self) -> Option<u32>;
+
     /// Explores it; see [`explore()`].
     ///
     /// # Errors
@@ -116,6 +119,10 @@ impl<B: ModelFactory> AnyModel for B {
 
     fn usual_faults(&self) -> FaultSet {
         ModelFactory::usual_faults(self)
+    }
+
+    fn most_faults(&self) -> Option<u32> {
+        ModelFactory::most_faults(self)
     }
 
     fn explore(&mut self, options: &Options, watch: Watch<'_>) -> Result<Report, ExploreError> {

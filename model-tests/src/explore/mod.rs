@@ -7,6 +7,7 @@
 mod any_model;
 mod cache;
 mod choices;
+mod drawn;
 mod failure;
 mod happens_before;
 mod intern;
@@ -28,6 +29,7 @@ mod walk;
 
 pub use any_model::{AnyModel, Entry, Expected, Watch};
 pub use choices::{Choices, Step};
+pub use drawn::{Draw, Drawn};
 pub use failure::{Failure, FailureError, Found};
 pub use minimise::minimise;
 pub use options::{Options, Reduction};

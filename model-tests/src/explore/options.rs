@@ -111,6 +111,10 @@ impl Default for Options {
 }
 
 impl Options {
+    /// The events of a random run that is reported as a possible livelock: it has no reduction, and the longest executions of some worlds
+    /// have some thousand events.
+    pub const WALK: u32 = 20_000;
+
     /// Whether a violation is one that is looked for.
     pub fn looks_for(&self, violation: &Violation) -> bool {
         self.oracle.as_ref().is_none_or(|oracle| *oracle == violation.oracle)

@@ -98,7 +98,7 @@ fn one_smaller(
     Ok(None)
 }
 
-fn find(
+pub(super) fn find(
     model: &mut dyn AnyModel,
     hunt: Hunt,
     options: &Options,

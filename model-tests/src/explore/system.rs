@@ -146,6 +146,11 @@ pub trait ModelFactory {
         self.faults()
     }
 
+    /// The most faults in one execution that it can be explored under, if there is a bound.
+    fn most_faults(&self) -> Option<u32> {
+        None
+    }
+
     /// The only reduction that fits it, if there is one, whatever the options say: a system whose events all depend on one
     /// another gains nothing by partial orders, and is explored by its states.
     fn reduction(&self) -> Option<Reduction> {

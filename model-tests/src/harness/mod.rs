@@ -91,6 +91,10 @@ impl<M: Model> ModelFactory for Harness<M> {
         self.model.usual_faults()
     }
 
+    fn most_faults(&self) -> Option<u32> {
+        self.model.most_faults()
+    }
+
     fn allow(&mut self, faults: FaultSet) {
         self.faults = faults.and(self.model.faults());
     }

@@ -103,6 +103,11 @@ pub trait Model {
         FaultSet::TIMELESS.without(Outcome::Crash).without(Outcome::Restart)
     }
 
+    /// The most faults in one execution, if its promises are of few: a world whose membership is not explored with it knows one death.
+    fn most_faults(&self) -> Option<u32> {
+        None
+    }
+
     /// The oracles of an execution, which have seen nothing.
     fn oracles(&self) -> Self::Oracles;
 

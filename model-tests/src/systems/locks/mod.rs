@@ -123,7 +123,8 @@ impl System for Locks {
 
     fn oracles(work: &LockWork, _: u32) -> LockOracles {
         let oracles = LockOracles::new(work.scheme.has_tokens());
-        if work.shared_limit.is_some() { oracles.where_words_fill() } else { oracles }
+        let always_share = work.scheme.shares() && work.shared_limit.is_none();
+        if always_share { oracles } else { oracles.where_sharers_wait() }
     }
 
     fn start<V: Verbs, R: Record<Event>>(

@@ -86,6 +86,10 @@ impl Model for Back {
         FaultSet::one(Outcome::Restart)
     }
 
+    fn most_faults(&self) -> Option<u32> {
+        Some(1)
+    }
+
     fn oracles(&self) -> InOrder<Publishing> {
         InOrder::new(&self.model, self.requests.nodes())
     }

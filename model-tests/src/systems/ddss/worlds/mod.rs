@@ -182,7 +182,7 @@ enum Publishing {
 impl SystemModel for Publishing {
     type System = Segments;
 
-    const LETTERS: &'static str = "p to put, g to get, e to get an earlier version, x to get and put under the lock and t to do so \
+    const LETTERS: &'static str = "p to put, g to get, e to get an earlier version (delta), x to get and put under the lock and t to do so \
                                    if it is free, a to lock, begin to put, drop that and unlock, r to release it and s to get by the first key that was had, with an exclamation mark if its user may drop the call at any \
                                    moment, a list for each node, as in p,g!g";
 
@@ -220,7 +220,7 @@ impl SystemModel for Publishing {
         let call = match letter {
             'p' => Call::Put,
             'g' => Call::Get,
-            'e' => Call::Earlier(1),
+            'e' if matches!(self.work().model, Model::Delta(_)) => Call::Earlier(1),
             'x' => Call::Exchange,
             't' => Call::TryExchange,
             'a' => Call::Abandon,

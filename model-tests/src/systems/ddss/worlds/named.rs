@@ -180,7 +180,7 @@ impl Oracles for NameOracles {
     fn observe(&mut self, event: &Event, broken: &mut dyn FnMut(oracle::Violation)) {
         let Event { request: RequestId { client, number }, what } = event;
         // Who was told nothing calls nothing more, as far as an order goes.
-        let caller = client.node << 8 | number;
+        let caller = client.node << 16 | client.index << 8 | number;
         match what {
             What::Calls(op) => self.calls.push(Call::Invoked(caller, *op)),
             What::Returns(ret) => self.calls.push(Call::Returned(caller, *ret)),
@@ -242,6 +242,11 @@ fn make(name: &'static str, calls: &str, size: &Size) -> Result<Box<dyn AnyModel
     if let Some((_, letter)) = requests.all().find(|(_, letter)| !"pfgnrkh".contains(*letter)) {
         return Err(SizeError(format!("calls are {LETTERS}, not '{letter}'")));
     }
+    let says = |letter| requests.all().any(|(_, other)| other == letter);
+    if says('f') && says('p') {
+        let why = "a value is put (p), or put on the last node (f), and not both: what is there keeps its place";
+        return Err(SizeError(why.to_owned()));
+    }
     Ok(Harness::boxed(World { name, requests }))
 }
 
@@ -273,7 +278,7 @@ impl Client {
                 self.looks(request, letter).await;
                 continue;
             }
-            let value = self.id.node << 8 | number;
+            let value = self.id.node << 16 | self.id.index << 8 | number;
             let name = NAME.to_owned();
             let put = |home| Request::Put {
                 name: NAME.to_owned(),

@@ -116,8 +116,53 @@ pub struct Made {
 pub type Thread = Vec<Made>;
 
 /// Reads what each thread does, as in `x1.y?,y1.x?`.
+///
+/// # Errors
+///
+/// Nobody knows a step, or threads do what would have them wait for ever, or fail.
 pub fn read(text: &str) -> Result<Vec<Thread>, SizeError> {
-    text.split(',').map(|thread| thread.trim().split('.').map(made).collect()).collect()
+    let thread = |text: &str| text.trim().split('.').map(made).collect::<Result<Thread, _>>();
+    let threads: Vec<Thread> = text.split(',').map(thread).collect::<Result<_, _>>()?;
+    let wrong = |why: &str| Err(SizeError(why.to_owned()));
+    if threads.iter().any(|thread| barriers(thread) != barriers(&threads[0])) {
+        return wrong("a barrier waits for all threads: each has as many (b)");
+    }
+    if !threads.iter().all(|thread| locks_in_turn(thread)) {
+        return wrong("a thread that locks (l) unlocks (u) before it locks again, comes to a barrier or ends");
+    }
+    match frees_at_the_end(&threads) {
+        true => Ok(threads),
+        false => wrong("one thread frees (f) as its last step, when others at most prefetch still: a barrier says when"),
+    }
+}
+
+fn barriers(thread: &[Made]) -> usize {
+    thread.iter().filter(|made| made.step == Step::Barrier).count()
+}
+
+/// Whether each lock is given back before the thread waits for others.
+fn locks_in_turn(thread: &[Made]) -> bool {
+    let turn = thread.iter().try_fold(false, |has, made| match (made.step, has) {
+        (Step::Lock, false) => Some(true),
+        (Step::Unlock, true) => Some(false),
+        (Step::Lock | Step::Unlock, _) | (Step::Barrier, true) => None,
+        _ => Some(has),
+    });
+    turn == Some(false)
+}
+
+/// Whether nobody accesses what is freed by then: one thread frees behind its last barrier, and behind theirs others only prefetch.
+fn frees_at_the_end(threads: &[Thread]) -> bool {
+    let frees = |made: &Made| made.step == Step::Free;
+    let Some(one) = threads.iter().position(|thread| thread.iter().any(frees)) else { return true };
+    threads.iter().enumerate().all(|(at, thread)| {
+        let last = thread.iter().rposition(|made| made.step == Step::Barrier).map_or(0, |at| at + 1);
+        let behind = &thread[last..];
+        match at == one {
+            true => thread.iter().filter(|made| frees(made)).count() == 1 && behind.last().is_some_and(frees),
+            false => behind.iter().all(|made| matches!(made.step, Step::Prefetch(..))),
+        }
+    })
 }
 
 /// A step, with `-` behind it if its user may drop the call.

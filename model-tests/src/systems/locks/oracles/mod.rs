@@ -28,6 +28,7 @@ pub use tokens::Tokens;
 use super::history::{Event, What};
 use crate::oracle::{Oracle, Oracles, Violation, show};
 use std::hash::Hasher;
+use weft_protocols::locks::Mode;
 use weft_verbs::Nanos;
 
 /// All the oracles of a lock service.
@@ -48,10 +49,11 @@ impl LockOracles {
         }
     }
 
-    /// The same, of words that count so few shared requests that who wants to share waits until one is given up.
+    /// The same, where who wants to share may have to wait for those who do: of words that count so few shared requests that one must be
+    /// given up first, and of a scheme whose nodes share nothing.
     #[must_use]
-    pub fn where_words_fill(self) -> LockOracles {
-        LockOracles { beside: self.beside.where_words_fill(), ..self }
+    pub fn where_sharers_wait(self) -> LockOracles {
+        LockOracles { beside: self.beside.where_sharers_wait(), ..self }
     }
 
     /// How unfair it was.
@@ -83,9 +85,10 @@ impl BesideExclusion {
         }
     }
 
-    /// The same, of words that count so few shared requests that who wants to share waits until one is given up.
+    /// The same, where who wants to share may have to wait for those who do: of words that count so few shared requests that one must be
+    /// given up first, and of a scheme whose nodes share nothing.
     #[must_use]
-    pub fn where_words_fill(self) -> BesideExclusion {
+    pub fn where_sharers_wait(self) -> BesideExclusion {
         BesideExclusion { in_vain: self.in_vain.of_tries_alone(), ..self }
     }
 
@@ -112,6 +115,7 @@ impl Oracles for BesideExclusion {
         match event.what {
             What::Outlasts => in_vain.outlasts(event.request, progress),
             What::Refused => in_vain.refused(event.request, progress),
+            What::TimedOut { .. } if event.mode == Mode::Exclusive => in_vain.gives_up(event.key),
             _ => {}
         }
     }

@@ -406,7 +406,7 @@ fn nobody_waits_for_what_nobody_has() {
     }
     let waits = [(1, Shared, ASKS)];
     assert!(found(plain(), &shares, &waits).is_some_and(|text| text.contains("n1/c0#0 waits to share")));
-    assert_eq!(found(plain().where_words_fill(), &shares, &waits), None);
+    assert_eq!(found(plain().where_sharers_wait(), &shares, &waits), None);
     assert_eq!(
         found(plain(), &shares, &[(2, Exclusive, ASKS), (1, Shared, ASKS)]),
         None,

@@ -178,12 +178,9 @@ impl Model for Strangers {
     fn finish(&self, state: &State, members: &[Member], _: &Recorder) -> Result<(), Violation> {
         for node in 0..members.len() - 1 {
             let LockStats { malformed, out_of_turn, stale_messages, .. } = state.service(node).stats();
-            // Which of them was said, the configuration knows; that it is one of these, all can see. After a fault others are late, too.
-            let is_counted = match malformed + out_of_turn {
-                0 => stale_messages > 0,
-                counted => counted == 1,
-            };
-            if !is_counted {
+            // Which of them was said, the configuration knows; that it is one of these, all can see. After a fault others are late, too; and
+            // who believes what was said may be out of turn with those who do not.
+            if malformed + out_of_turn + stale_messages == 0 {
                 let text = format!(
                     "n{node} was told one, and counts {malformed} malformed, {out_of_turn} out of turn and {stale_messages} of an epoch that is over"
                 );

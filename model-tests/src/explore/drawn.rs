@@ -1,0 +1,301 @@
+//! Worlds of drawn sizes: other scripts of the same calls, other numbers, other faults.
+//!
+//! The list of worlds has the scripts that somebody thought of. Here the scripts are drawn that nobody thought of: those of the list
+//! are changed at random and spliced, and each is searched a little. Scripts are written in one way in all worlds: nodes (or threads) are
+//! parted by commas, clients of a node by plus signs; a call is a letter with its marks, or, where there are dots, a word between two.
+
+use super::choices::Choices;
+use super::Counterexample;
+use super::any_model::{AnyModel, Entry, Expected, Watch};
+use super::options::Options;
+use super::search::Progress;
+use super::size::{Size, Value};
+use super::smaller::{Hunt, SmallerError, find};
+use super::walk::Strategy;
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+use std::ops::ControlFlow;
+use weft_sim::choice::Rng;
+use weft_sim::explore::FaultSet;
+
+/// Worlds whose sizes are drawn.
+#[derive(Debug)]
+pub struct Drawn {
+    worlds: Vec<(Entry, Size)>,
+    /// What is known of each key. Its name and its help say what it is: keys of two systems may have one name.
+    keys: BTreeMap<(&'static str, &'static str), Values>,
+}
+
+/// What worlds say by a key.
+#[derive(Debug, Default)]
+struct Values {
+    /// Its values in the list.
+    whole: BTreeSet<Value>,
+    /// The scripts of single clients.
+    clients: BTreeSet<String>,
+    /// The calls of all scripts, and letters that a world knows though none uses it.
+    calls: BTreeSet<String>,
+    /// Whether calls are words with dots between.
+    dotted: bool,
+}
+
+/// A world that was drawn, and how it is searched.
+#[derive(Clone, Debug)]
+pub struct Draw {
+    /// The world.
+    pub entry: Entry,
+    /// Its size.
+    pub size: Size,
+    /// How it is searched.
+    pub hunt: Hunt,
+    /// Under which faults.
+    pub options: Options,
+}
+
+/// How many sizes are tried before a world is taken as it stands in the list.
+const TRIES: u32 = 50;
+/// Calls that a drawn script has beyond the longest one of its world's list.
+const MORE_CALLS: usize = 3;
+/// Executions of a search: a short one each, and many worlds.
+const EXECUTIONS: u64 = 400;
+/// Events of a search by executions: there are worlds whose executions are long.
+const EVENTS: u64 = 100_000;
+/// Walks of a search.
+const WALKS: u64 = 60;
+
+impl Drawn {
+    /// Of those of these worlds that must hold.
+    pub fn of(entries: impl IntoIterator<Item = Entry>) -> Drawn {
+        let must_hold = entries.into_iter().filter(|entry| entry.expected == Expected::Held);
+        let usual = |entry: Entry| Some((entry, entry.build(&Size::default()).ok()?.size()));
+        let worlds: Vec<(Entry, Size)> = must_hold.filter_map(usual).collect();
+        let mut keys: BTreeMap<_, Values> = BTreeMap::new();
+        let values = worlds.iter().flat_map(|(entry, size)| {
+            entry.keys.iter().filter_map(move |key| Some((entry, size, key, size.get(key.name)?)))
+        });
+        for (_, _, key, value) in values.clone() {
+            keys.entry((key.name, key.help)).or_default().hear(value);
+        }
+        for (entry, size, key, value) in values {
+            keys.entry((key.name, key.help)).or_default().learn(entry, size, key.name, value);
+        }
+        Drawn { worlds, keys }
+    }
+
+    /// Whether there is no world.
+    pub fn is_empty(&self) -> bool {
+        self.worlds.is_empty()
+    }
+
+    /// A world, as a seed draws it.
+    pub fn draw(&self, seed: u64) -> Draw {
+        let mut rng = Rng::from_seed(seed);
+        let tried = (0..TRIES).find_map(|_| {
+            let (entry, usual) = self.one(&mut rng);
+            let size = self.change(&mut rng, entry, usual);
+            let mut model = entry.build(&size).ok()?;
+            holds_quietly(model.as_mut()).then_some((*entry, model))
+        });
+        let (entry, model) = tried.unwrap_or_else(|| {
+            let (entry, usual) = self.one(&mut rng);
+            (*entry, entry.build(usual).expect("it was built in its usual size"))
+        });
+        search(&mut rng, entry, model.as_ref())
+    }
+
+    fn one(&self, rng: &mut Rng) -> &(Entry, Size) {
+        &self.worlds[rng.below(self.worlds.len() as u64) as usize]
+    }
+
+    /// Another size of a world, which it may refuse.
+    fn change(&self, rng: &mut Rng, entry: &Entry, usual: &Size) -> Size {
+        let mut size = usual.clone();
+        for key in entry.keys {
+            let (Some(usual), Some(values)) = (usual.get(key.name), self.keys.get(&(key.name, key.help))) else {
+                continue;
+            };
+            match usual {
+                _ if rng.below(8) == 0 => size.set(key.name, one_of(rng, &values.whole)),
+                Value::Number(number) if rng.below(4) == 0 => {
+                    size.set(key.name, (number + rng.below(3) as u32).saturating_sub(1));
+                }
+                Value::Number(_) => {}
+                Value::Text(text) => size.set(key.name, values.edited(rng, text)),
+            }
+        }
+        size
+    }
+}
+
+/// Whether a world holds where every first event happens and no fault. A script that breaks a promise even then asks for what it may not,
+/// as who waits for a barrier that nobody else comes to.
+fn holds_quietly(model: &mut dyn AnyModel) -> bool {
+    let options = Options { livelock: Options::WALK, ..Options::default() };
+    model.replay(&Choices::default(), &options, false).is_ok_and(|run| run.violation.is_none())
+}
+
+/// How a world is searched: under up to two faults, by its first executions or by walks.
+fn search(rng: &mut Rng, entry: Entry, model: &dyn AnyModel) -> Draw {
+    let kinds = model.usual_faults();
+    let most = if kinds.is_empty() { 0 } else { model.most_faults().unwrap_or(2).min(2) };
+    let faults = rng.below(u64::from(most) + 1) as u32;
+    let some = |kinds: FaultSet, rng: &mut Rng| kinds.iter().filter(|_| rng.below(2) == 0).collect();
+    let kinds = if rng.below(2) == 0 { kinds } else { some(kinds, rng) };
+    let hunt = match rng.below(2) {
+        0 => Hunt::Explore(EXECUTIONS),
+        _ => Hunt::Walk(Strategy::Swarm, WALKS),
+    };
+    let options = Options { faults, kinds, livelock: Options::WALK, ..Options::default() };
+    Draw { entry, size: model.size(), hunt, options }
+}
+
+/// The letters that a world knows at the end of its script.
+fn letters(entry: &Entry, size: &Size, key: &str, text: &str) -> Vec<String> {
+    let knows = |letter: &String| {
+        let mut longer = size.clone();
+        longer.set(key, format!("{text}{letter}"));
+        entry.build(&longer).is_ok()
+    };
+    ('a'..='z').chain('A'..='Z').map(|letter| letter.to_string()).filter(knows).collect()
+}
+
+fn one_of<T: Clone>(rng: &mut Rng, all: &BTreeSet<T>) -> T {
+    let at = rng.below(all.len() as u64) as usize;
+    all.iter().nth(at).expect("there is one").clone()
+}
+
+impl Values {
+    fn hear(&mut self, value: &Value) {
+        self.whole.insert(value.clone());
+        self.dotted |= matches!(value, Value::Text(text) if text.contains('.'));
+    }
+
+    fn learn(&mut self, entry: &Entry, size: &Size, key: &str, value: &Value) {
+        let Value::Text(text) = value else { return };
+        let Script(nodes) = Script::parse(text, self.dotted);
+        for calls in nodes.iter().flatten() {
+            self.clients.insert(told(calls, self.dotted));
+            self.calls.extend(calls.iter().cloned());
+        }
+        if !self.dotted {
+            self.calls.extend(letters(entry, size, key, text));
+        }
+    }
+
+    /// A text with one to four changes.
+    fn edited(&self, rng: &mut Rng, text: &str) -> String {
+        let mut script = Script::parse(text, self.dotted);
+        let most = script.calls() + MORE_CALLS;
+        for _ in 0..=rng.below(4) {
+            self.edit(rng, &mut script);
+        }
+        match script.calls() <= most {
+            true => script.text(self.dotted),
+            false => text.to_owned(),
+        }
+    }
+
+    fn edit(&self, rng: &mut Rng, Script(nodes): &mut Script) {
+        let at = |rng: &mut Rng, len: usize| rng.below(len as u64) as usize;
+        let node = at(rng, nodes.len());
+        let client = at(rng, nodes[node].len());
+        let dotted = self.dotted;
+        let change = rng.below(16);
+        if change == 0 {
+            let script = split(&one_of(rng, &self.clients), dotted);
+            return nodes.push(vec![script]);
+        }
+        if change == 1 && nodes.len() > 1 {
+            return drop(nodes.remove(node));
+        }
+        if change == 2 {
+            return nodes[node].push(vec![one_of(rng, &self.calls)]);
+        }
+        let calls = &mut nodes[node][client];
+        let place = at(rng, calls.len() + 1);
+        match (change, calls.get_mut(place)) {
+            (3..=4, _) => *calls = split(&one_of(rng, &self.clients), dotted),
+            (5..=6, Some(_)) => drop(calls.remove(place)),
+            (7..=9, Some(call)) => *call = one_of(rng, &self.calls),
+            (10..=11, Some(call)) => mark(call, dotted),
+            (12, Some(_)) => calls.swap(0, place),
+            _ => calls.insert(place, one_of(rng, &self.calls)),
+        }
+    }
+}
+
+/// Has a call's user drop it, or not.
+fn mark(call: &mut String, dotted: bool) {
+    let mark = if dotted { '-' } else { '!' };
+    match call.strip_suffix(mark).map(str::to_owned) {
+        Some(without) => *call = without,
+        None => call.push(mark),
+    }
+}
+
+/// For each node, for each of its clients, its calls.
+struct Script(Vec<Vec<Vec<String>>>);
+
+impl Script {
+    fn parse(text: &str, dotted: bool) -> Script {
+        let client = |calls: &str| split(calls, dotted);
+        // Where calls are words, a plus sign is a part of one.
+        let node = |node: &str| match dotted {
+            true => vec![client(node)],
+            false => node.split('+').map(client).collect(),
+        };
+        Script(text.split(',').map(node).collect())
+    }
+
+    fn calls(&self) -> usize {
+        self.0.iter().flatten().map(Vec::len).sum()
+    }
+
+    fn text(&self, dotted: bool) -> String {
+        let client = |calls: &Vec<String>| told(calls, dotted);
+        let node = |clients: &Vec<Vec<String>>| clients.iter().map(client).collect::<Vec<_>>().join("+");
+        self.0.iter().map(node).collect::<Vec<_>>().join(",")
+    }
+}
+
+fn told(calls: &[String], dotted: bool) -> String {
+    calls.join(if dotted { "." } else { "" })
+}
+
+/// The calls of one client.
+fn split(text: &str, dotted: bool) -> Vec<String> {
+    if dotted {
+        return text.split('.').filter(|call| !call.is_empty()).map(str::to_owned).collect();
+    }
+    let mut calls: Vec<String> = Vec::new();
+    for letter in text.chars() {
+        match calls.last_mut() {
+            Some(call) if !letter.is_alphanumeric() && letter != '*' => call.push(letter),
+            _ => calls.push(letter.to_string()),
+        }
+    }
+    calls
+}
+
+impl Draw {
+    /// Searches it.
+    ///
+    /// # Errors
+    ///
+    /// The world is not deterministic.
+    pub fn search(&self, watch: Watch<'_>) -> Result<Option<Counterexample>, SmallerError> {
+        let mut model = self.entry.build(&self.size).expect("it was built in this size");
+        let mut few = |progress: &Progress| match progress.transitions < EVENTS {
+            true => watch(progress),
+            false => ControlFlow::Break(()),
+        };
+        find(model.as_mut(), self.hunt, &self.options, &mut few)
+    }
+}
+
+impl fmt::Display for Draw {
+    /// As `weft check` takes it.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} {}", self.entry.name, self.size)
+    }
+}
