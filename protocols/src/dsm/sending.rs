@@ -36,15 +36,7 @@ impl<V: Verbs, R: Reading> Service<V, R> {
         }
         let (reach, frame, epoch) = (self.reach.clone(), self.framed(message), self.epoch());
         let rt = self.rt.clone();
-        drop(self.rt.spawn(async move {
-            while reach.room(to, epoch).await {
-                match reach.mesh.send(to, CHANNEL, &frame) {
-                    Err(SendError::Full { .. }) => {}
-                    Err(why) if why.lacks_memory() => rt.sleep(BEFORE_MEMORY_IS_ASKED_FOR).await,
-                    _ => return,
-                }
-            }
-        }));
+        drop(self.rt.spawn(async move { reach.say(&rt, to, &frame, epoch).await }));
     }
 
     /// Sends a message, unless it would not [reach](super::reach) the node that it is for, or the transport has no room for it, or no memory.
@@ -69,7 +61,8 @@ impl<V: Verbs, R: Reading> Service<V, R> {
         true
     }
 
-    fn framed(&self, message: &Message<'_>) -> Vec<u8> {
+    /// A message of this epoch, as it is sent.
+    pub fn framed(&self, message: &Message<'_>) -> Vec<u8> {
         let mut frame = Vec::with_capacity(LONGEST + STAMP);
         self.frame_to(message, &mut frame);
         frame

@@ -9,6 +9,7 @@ mod dsm_crash;
 mod dsm_crash_at_every_event;
 mod dsm_dropped;
 mod dsm_freed;
+mod dsm_memory;
 mod dsm_placed;
 mod dsm_told;
 mod lint;
