@@ -1,10 +1,13 @@
 //! Shared memory where the adapters of a node refuse to register memory for a while.
 
-use crate::common::{Cluster, all_regions, ms, rank, use_up};
+use crate::common::{Cluster, all_regions, ms, rank, us, use_up};
 use crate::dsm_told::Told;
-use weft_protocols::dsm::{DsmConfig, Grain, Placement};
+use std::cell::Cell;
+use std::rc::Rc;
+use weft_protocols::dsm::{Dsm, DsmConfig, Grain, Placement};
 use weft_sim::NodeId;
 use weft_sim::fault::{Fault, Link, Way};
+use weft_verbs::Nanos;
 
 /// The last one is cut off, and acknowledges nothing of what the first one has used its memory for.
 #[test]
@@ -28,4 +31,53 @@ fn a_node_reports_what_it_has_once_there_is_memory_for_that() {
     assert_eq!((stored.take(), loaded.take()), (Some(Ok(())), None), "there is no memory for the report");
     told.cluster.run(ms(60));
     assert_eq!(loaded.take(), Some(Ok(7)));
+}
+
+/// Two nodes add to a word of a minipage that no message carries, the second one at a moment. The first one has a copy of it, which it
+/// may have to give up when it has asked to write itself: there is no memory then for what it sends. Says when the second one is done.
+fn adds_in_a_wide_minipage(second: Nanos) -> Nanos {
+    let cluster = Cluster::of_few_regions(3, 1, 4, |_| ());
+    let dsms: Vec<_> = cluster.members.iter().map(|at| Dsm::start(&at.rt, &at.mesh).expect("free")).collect();
+    let words = dsms[0].named::<u64>(1, 1_024, Grain::Pages(2), Placement::Node(rank(2))).expect("it fits");
+    let ends = [0, 2].map(|_| Rc::new(Cell::new(None)));
+    let add = |node: usize, at: Nanos, end: &Rc<Cell<Option<Nanos>>>| {
+        let (rt, dsm, end) = (cluster.members[node].rt.clone(), dsms[node].clone(), Rc::clone(end));
+        drop(rt.clone().spawn(async move {
+            rt.sleep_until(at).await;
+            dsm.thread().fetch_add(words, 0, 1).await.expect("all live");
+            end.set(Some(rt.now()));
+        }));
+    };
+    add(0, ms(1), &ends[0]);
+    add(0, ms(10), &ends[0]);
+    add(2, second, &ends[1]);
+    let found = Rc::new(Cell::new([None; 2]));
+    for (nth, at) in [ms(5), ms(30)].into_iter().enumerate() {
+        let (rt, dsm, finds) = (cluster.members[1].rt.clone(), dsms[1].clone(), Rc::clone(&found));
+        drop(rt.clone().spawn(async move {
+            rt.sleep_until(at).await;
+            let word = dsm.thread().load(words, 0).await.expect("all live");
+            let mut all = finds.get();
+            all[nth] = Some(word);
+            finds.set(all);
+        }));
+    }
+    let rt = cluster.members[0].rt.clone();
+    drop(rt.clone().spawn(async move {
+        rt.sleep_until(ms(9)).await;
+        let regions = all_regions(&rt);
+        rt.sleep_until(ms(20)).await;
+        drop(regions);
+    }));
+    cluster.run(ms(40));
+    assert_eq!(found.get(), [Some(1), Some(3)], "{second:?}");
+    let [first, second] = ends.map(|end| end.get().expect("it was added"));
+    assert!(first < ms(22) && second < ms(22), "{first:?}, {second:?}");
+    second
+}
+
+#[test]
+fn a_minipage_that_no_message_carries_is_handed_over_once_there_is_memory_for_a_copy() {
+    let waited = (0..9).map(|step| adds_in_a_wide_minipage(us(9_998) + Nanos(500 * step)));
+    assert!(waited.filter(|end| *end > ms(20)).count() > 0, "there was always memory");
 }
