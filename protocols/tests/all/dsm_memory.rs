@@ -1,6 +1,6 @@
 //! Shared memory where the adapters of a node refuse to register memory for a while.
 
-use crate::common::{Cluster, all_regions, ms, rank, us, use_up};
+use crate::common::{Cluster, NOBODYS, all_regions, ms, rank, us, use_up};
 use crate::dsm_told::Told;
 use std::cell::Cell;
 use std::rc::Rc;
@@ -80,4 +80,41 @@ fn adds_in_a_wide_minipage(second: Nanos) -> Nanos {
 fn a_minipage_that_no_message_carries_is_handed_over_once_there_is_memory_for_a_copy() {
     let waited = (0..9).map(|step| adds_in_a_wide_minipage(us(9_998) + Nanos(500 * step)));
     assert!(waited.filter(|end| *end > ms(20)).count() > 0, "there was always memory");
+}
+
+/// The reader, which manages the memory itself, has lost the adapter of the first rail. The last one is cut off later, as above.
+#[test]
+fn a_pull_that_messages_carry_waits_for_memory_for_them() {
+    let config = DsmConfig { pulls: true, ..DsmConfig::default() };
+    let told = Told::of(Cluster::of_few_regions(4, 2, 4, |_| ()), config);
+    let words = told.all[0].named::<u64>(1, 16, Grain::Bytes(64), Placement::Node(rank(2))).expect("it fits");
+    let stored = told.call(ms(1), 0, move |dsm| async move { dsm.thread().store(words, 0, 7).await });
+    let other = told.call(ms(2), 2, move |dsm| async move { dsm.thread().load(words, 8).await });
+    let first = told.load(ms(5), 1, words);
+    told.cluster.plan(ms(30), Fault::PortDown { node: NodeId(2), port: 1, lasts: None });
+    for at in [ms(2), ms(32)] {
+        let mesh = told.cluster.members[2].mesh.clone();
+        told.cluster.members[2].at(at, move || {
+            [1, 3].iter().for_each(|node| mesh.send(rank(*node), NOBODYS, &[0]).expect("there is room"));
+        });
+    }
+    told.cluster.plan(ms(45), Fault::Cut { link: Link::Node(NodeId(3)), way: Way::Both, lasts: None });
+    let (uses, rt) = (use_up(&told.cluster.members[2], 3), told.cluster.members[2].rt.clone());
+    drop(told.cluster.members[2].rt.spawn(async move {
+        rt.sleep_until(ms(50)).await;
+        let regions = all_regions(&rt);
+        uses();
+        rt.sleep_until(ms(60)).await;
+        drop(regions);
+    }));
+    let pulled = told.load(ms(51), 2, words);
+    let written = told.call(ms(55), 0, move |dsm| async move { dsm.thread().store(words, 0, 9).await });
+    told.cluster.run(ms(49));
+    assert_eq!((stored.take(), other.take(), first.take()), (Some(Ok(())), Some(Ok(0)), Some(Ok(7))));
+    assert_eq!(told.cluster.members[2].mesh.rail(rank(1)), Some(1), "messages carry a read over that one");
+    told.cluster.run(ms(10));
+    assert_eq!((pulled.take(), written.take()), (None, None), "there is no memory for the messages");
+    told.cluster.run(ms(100));
+    assert_eq!((pulled.take(), written.take()), (Some(Ok(7)), Some(Ok(()))));
+    assert_eq!(told.all[2].stats().pulls, 1);
 }
