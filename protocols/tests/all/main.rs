@@ -5,6 +5,7 @@
 mod common;
 mod ddss_crash;
 mod ddss_named;
+mod ddss_transfers;
 mod dsm_crash;
 mod dsm_crash_at_every_event;
 mod dsm_dropped;
