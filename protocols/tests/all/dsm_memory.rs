@@ -29,7 +29,7 @@ fn a_node_reports_what_it_has_once_there_is_memory_for_that() {
     let loaded = told.load(ms(12), 1, word);
     told.cluster.run(ms(19));
     assert_eq!((stored.take(), loaded.take()), (Some(Ok(())), None), "there is no memory for the report");
-    told.cluster.run(ms(60));
+    told.cluster.run(ms(200));
     assert_eq!(loaded.take(), Some(Ok(7)));
 }
 
