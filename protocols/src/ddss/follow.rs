@@ -463,7 +463,7 @@ impl<V: Verbs> Ddss<V> {
         let step = self.0.home.borrow_mut().on_gone(name, at, node, is.is_marked());
         self.step(name, at, step, is.word());
         let answers = self.0.home.borrow_mut().has_parted(name, at, node);
-        answers.into_iter().for_each(|answer| self.send_later(node, answer));
+        answers.into_iter().for_each(|answer| self.answer_later(node, name, answer));
     }
 
     /// At the home: a node that lives has no part in a segment any more. What it had under the lock's lease has ended by its own word.

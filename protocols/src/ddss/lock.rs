@@ -116,8 +116,9 @@ impl<V: Verbs> Ddss<V> {
         from: Header,
         to: Header,
     ) -> Result<Swapped, DdssError> {
-        let list = [(swap(open.header(), from, to), self.word_block()?)];
+        // Also where there is no memory for it: what it was to give back would stay.
         open.doubt.set(Some(doubt));
+        let list = [(swap(open.header(), from, to), self.word_block()?)];
         let swapped = match self.post(open, list).await? {
             Ok([found]) => {
                 let found = word(&found)?;

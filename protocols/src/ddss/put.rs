@@ -2,9 +2,9 @@
 
 use super::io::{again, filled, swap, word};
 use super::line::MOST_MISSES;
-use super::segment::{Doubt, Open, Segment};
+use super::segment::{Doubt, InLine, Open, Segment};
 use super::service::Ddss;
-use super::{DdssError, Header, Model};
+use super::{DdssError, Header};
 use crate::rt::BufferGuard;
 use crate::transport::OpError;
 use weft_verbs::{SendOp, Verbs};
@@ -21,12 +21,22 @@ impl<V: Verbs> Ddss<V> {
     /// The segment is of another size, has used up its versions, or its home cannot be reached any more: then nothing was
     /// published. Or [`DdssError::Unknown`]: then nobody can know whether something was.
     pub async fn put(&self, segment: &Segment<V>, value: &[u8]) -> Result<Option<u64>, DdssError> {
+        self.put_at(segment.0.in_line(), segment, value).await
+    }
+
+    /// The same, of a call that has its place in the line of the node's tasks, if it needs one.
+    pub(super) async fn put_at(
+        &self,
+        place: Option<InLine<V>>,
+        segment: &Segment<V>,
+        value: &[u8],
+    ) -> Result<Option<u64>, DdssError> {
         let open = &segment.0;
         open.fits(value.len())?;
-        let published = match open.spec.model {
-            Model::Null => self.write_first(open, value).await.map(|()| None)?,
-            _ => {
-                let _turn = self.turn(open).await?;
+        let published = match place {
+            None => self.write_first(open, value).await.map(|()| None)?,
+            Some(place) => {
+                let _turn = self.turn_at(place).await?;
                 let published = self.publish(open, false, value).await;
                 if open.entered.get() {
                     self.leave(open).await?;

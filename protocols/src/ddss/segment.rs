@@ -4,7 +4,7 @@ use super::io::lacks_memory;
 use super::key::Place;
 use super::parties::Party;
 use super::service::Ddss;
-use super::{DdssError, Header, Key, Name, Spec};
+use super::{DdssError, Header, Key, Model, Name, Spec};
 use crate::rt::sync::Signal;
 use crate::rt::{BufferGuard, BufferPool};
 use crate::transport::{Mesh, Rank};
@@ -195,6 +195,11 @@ impl<V: Verbs> Open<V> {
         self.again.set(false);
     }
 
+    /// A place in the line of the node's tasks; none under null, where nobody waits.
+    pub fn in_line(self: &Rc<Self>) -> Option<InLine<V>> {
+        (self.spec.model != Model::Null).then(|| InLine::new(self))
+    }
+
     /// Whether some task of the node has its turn.
     pub fn is_busy(&self) -> bool {
         !self.line.borrow().is_empty()
@@ -266,22 +271,27 @@ pub(super) struct Turn<V: Verbs> {
 impl<V: Verbs> Ddss<V> {
     /// Waits for the task's turn, in which nothing is in doubt.
     pub(super) async fn turn(&self, open: &Rc<Open<V>>) -> Result<Turn<V>, DdssError> {
-        let turn = Turn::next(open, Some(self.clone())).await;
-        self.settle(open).await?;
+        self.turn_at(InLine::new(open)).await
+    }
+
+    /// The same, at a place that the task has in the line.
+    pub(super) async fn turn_at(&self, place: InLine<V>) -> Result<Turn<V>, DdssError> {
+        let turn = Turn::next(place, Some(self.clone())).await;
+        self.settle(&turn.open).await?;
         Ok(turn)
     }
 }
 
 impl<V: Verbs> Turn<V> {
-    async fn next(open: &Rc<Open<V>>, settles: Option<Ddss<V>>) -> Turn<V> {
-        let place = InLine::new(open);
+    async fn next(place: InLine<V>, settles: Option<Ddss<V>>) -> Turn<V> {
+        let open = Rc::clone(&place.open);
         open.turn.until(|| open.line.borrow().front() == Some(&place.number)).await;
-        Turn { open: Rc::clone(open), _place: place, settles }
+        Turn { open, _place: place, settles }
     }
 }
 
 /// A task's place in the line, until it is dropped.
-struct InLine<V: Verbs> {
+pub(super) struct InLine<V: Verbs> {
     open: Rc<Open<V>>,
     number: u64,
 }
@@ -306,7 +316,7 @@ impl<V: Verbs> Drop for Turn<V> {
         if let Some(ddss) = self.settles.take().filter(|_| self.open.is_unsettled()) {
             let open = Rc::clone(&self.open);
             drop(ddss.0.rt.clone().spawn(async move {
-                let _turn = Turn::next(&open, None).await;
+                let _turn = Turn::next(InLine::new(&open), None).await;
                 // A node that is shut down owes nothing.
                 while ddss.settle(&open).await.is_err_and(|why| lacks_memory(&why)) {
                     ddss.until_there_may_be_memory().await;

@@ -177,6 +177,7 @@ impl<V: Verbs> Ddss<V> {
                 self.0.named.borrow_mut().insert(name, segment.clone());
                 Ok(segment)
             }
+            Message::Released { .. } => Err(DdssError::Released),
             Message::Otherwise { spec: there, .. } => agreed(there, spec).and(Err(DdssError::Memory)),
             _ => Err(DdssError::Memory),
         }
@@ -252,6 +253,21 @@ impl<V: Verbs> Ddss<V> {
         drop(self.0.rt.spawn(async move { drop(ddss.say(to, message).await) }));
     }
 
+    /// At the home: answers who opens a segment. That it is here is said only while that is so: what is said of its end comes behind then,
+    /// also where the answer has to wait.
+    pub(super) fn answer_later(&self, to: Rank, name: Name, answer: Message) {
+        let (ddss, to) = (self.clone(), self.party(to));
+        drop(self.0.rt.spawn(async move {
+            let now = || match answer {
+                Message::Here { id, at, .. } if !ddss.0.home.borrow().is_kept(name, at) => {
+                    Message::Released { id }
+                }
+                answer => answer,
+            };
+            drop(ddss.say_what_is(to, now).await);
+        }));
+    }
+
     /// Asks something of a node that is to be answered to a call of this one, as soon as the transport has room for it.
     pub(super) async fn send(&self, to: Party, message: Message) -> Result<(), DdssError> {
         match self.unless_out(self.say(to, message)).await? {
@@ -264,6 +280,11 @@ impl<V: Verbs> Ddss<V> {
     /// what it answers, or gives back.
     /// What waited for room until the node began anew was not meant for it.
     pub(super) async fn say(&self, to: Party, message: Message) -> Result<(), DdssError> {
+        self.say_what_is(to, || message).await
+    }
+
+    /// The same, of a message that says how things are when it is sent.
+    async fn say_what_is(&self, to: Party, now: impl Fn() -> Message) -> Result<(), DdssError> {
         let resets = self.0.mesh.resets_of(to.rank);
         loop {
             self.until_it_has_connected(to).await;
@@ -276,7 +297,7 @@ impl<V: Verbs> Ddss<V> {
             if !is_it {
                 return Err(DdssError::Gone(to.rank));
             }
-            match self.0.mesh.send(to.rank, CHANNEL, &message.encode()) {
+            match self.0.mesh.send(to.rank, CHANNEL, &now().encode()) {
                 // Another task took the place.
                 Err(SendError::Full { .. }) => {}
                 Err(why) if why.lacks_memory() => self.until_there_may_be_memory().await,
@@ -362,7 +383,7 @@ impl<V: Verbs> Ddss<V> {
             },
         };
         if let Some(answer) = answer {
-            self.send_later(from, answer);
+            self.answer_later(from, name, answer);
         }
     }
 

@@ -24,7 +24,8 @@ impl<V: Verbs> Ddss<V> {
     /// (but under null).
     pub fn begin_put(&self, segment: &Segment<V>, value: Vec<u8>) -> Transfer<Option<u64>> {
         let (ddss, segment) = (self.clone(), segment.clone());
-        Transfer(self.0.rt.spawn(async move { ddss.put(&segment, &value).await }))
+        let place = segment.0.in_line();
+        Transfer(self.0.rt.spawn(async move { ddss.put_at(place, &segment, &value).await }))
     }
 
     /// Begins a [get](Ddss::get). Its end has the value and its version.

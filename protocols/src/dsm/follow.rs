@@ -417,17 +417,13 @@ impl<V: Verbs, R: Reading> Service<V, R> {
         self.ask_again();
     }
 
-    /// Sends a message as soon as there is room. False if the epoch is over. A node whose threads were told that the memory has ended
-    /// says what it has all the same: others wait for that.
+    /// Sends a message as soon as there is room and memory for it. False if the epoch is over. A node whose threads were told that the
+    /// memory has ended says what it has all the same: others wait for that.
     async fn deliver(&self, to: Rank, message: &Message<'_>, epoch: u64) -> bool {
-        loop {
-            if self.epoch() == epoch && self.try_send(to, message) {
-                return true;
-            }
-            if !self.reach.room(to, epoch).await {
-                return false;
-            }
+        if self.epoch() == epoch && self.try_send(to, message) {
+            return true;
         }
+        self.reach.say(&self.rt, to, &self.framed(message), epoch).await
     }
 
     /// Makes all requests anew, but those for objects of an epoch to come.

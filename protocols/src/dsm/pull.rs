@@ -12,7 +12,7 @@ use super::reading::{Decision, Reading};
 use super::requests::{Progress, hops};
 use super::service::Service;
 use super::shared::PageId;
-use crate::transport::{NotExecuted, OpError, Rank};
+use crate::transport::{BEFORE_MEMORY_IS_ASKED_FOR, NotExecuted, OpError, Rank};
 use std::rc::Rc;
 use weft_verbs::{RemoteSlice, Verbs};
 
@@ -59,6 +59,8 @@ impl<V: Verbs, R: Reading> Service<V, R> {
                 }
                 Err(OpError::NotExecuted(NotExecuted::PeerGone(_) | NotExecuted::PeerReset(_)))
                     if self.following.is_some() => {}
+                // Messages carry a read over another rail than the memory's, and need some for themselves.
+                Err(why) if why.lacks_memory() => self.rt.sleep(BEFORE_MEMORY_IS_ASKED_FOR).await,
                 Err(OpError::NotExecuted(_)) => return self.fail(DsmError::Closed),
             }
         }

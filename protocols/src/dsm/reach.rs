@@ -6,9 +6,11 @@
 //! epoch goes on. So whatever is said to such a node waits here, until the node has connected or the epoch is over. It
 //! does connect: a node that starts asks all others to take it in.
 
+use super::service::CHANNEL;
 use super::views::Views;
+use crate::rt::Rt;
 use crate::rt::sync::Signal;
-use crate::transport::{Mesh, Rank, SendError};
+use crate::transport::{BEFORE_MEMORY_IS_ASKED_FOR, Mesh, Rank, SendError};
 use std::cell::{Cell, RefCell};
 use std::future::poll_fn;
 use std::pin::Pin;
@@ -92,6 +94,20 @@ impl<V: Verbs> Reach<V> {
                 Ok(()) => {}
                 Err(SendError::PeerGone(_)) if self.epochs.is_some() => {}
                 Err(_) => return false,
+            }
+        }
+        false
+    }
+
+    /// Sends a message of this epoch as soon as it reaches its node, and there is room and memory for it. False: the epoch is over, or the
+    /// memory.
+    pub async fn say(&self, rt: &Rt<V>, to: Rank, frame: &[u8], epoch: u64) -> bool {
+        while self.room(to, epoch).await {
+            match self.mesh.send(to, CHANNEL, frame) {
+                // Another task took the place.
+                Err(SendError::Full { .. }) => {}
+                Err(why) if why.lacks_memory() => rt.sleep(BEFORE_MEMORY_IS_ASKED_FOR).await,
+                _ => return true,
             }
         }
         false

@@ -36,15 +36,7 @@ impl<V: Verbs, R: Reading> Service<V, R> {
         }
         let (reach, frame, epoch) = (self.reach.clone(), self.framed(message), self.epoch());
         let rt = self.rt.clone();
-        drop(self.rt.spawn(async move {
-            while reach.room(to, epoch).await {
-                match reach.mesh.send(to, CHANNEL, &frame) {
-                    Err(SendError::Full { .. }) => {}
-                    Err(why) if why.lacks_memory() => rt.sleep(BEFORE_MEMORY_IS_ASKED_FOR).await,
-                    _ => return,
-                }
-            }
-        }));
+        drop(self.rt.spawn(async move { reach.say(&rt, to, &frame, epoch).await }));
     }
 
     /// Sends a message, unless it would not [reach](super::reach) the node that it is for, or the transport has no room for it, or no memory.
@@ -69,7 +61,8 @@ impl<V: Verbs, R: Reading> Service<V, R> {
         true
     }
 
-    fn framed(&self, message: &Message<'_>) -> Vec<u8> {
+    /// A message of this epoch, as it is sent.
+    pub fn framed(&self, message: &Message<'_>) -> Vec<u8> {
         let mut frame = Vec::with_capacity(LONGEST + STAMP);
         self.frame_to(message, &mut frame);
         frame
@@ -94,19 +87,30 @@ impl<V: Verbs, R: Reading> Service<V, R> {
         }
         // The data may come back before the adapter has let go of them, if this node has asked for them already. Then it sends a
         // copy. Otherwise it asks when the adapter has let go: see `request`.
-        let asked = self.requests.borrow().any(page);
-        let from = match asked.then(|| self.mesh.copied(&object.copied(page.index))) {
-            None => object.bytes(page.index),
-            Some(Ok(copy)) => copy,
-            // A message waits for memory.
-            Some(Err(_)) => return self.send(to, &notice(Some(&object.copied(page.index)))),
-        };
-        if !asked {
-            *self.leaving.borrow_mut().entry(page).or_default() += 1;
-        }
+        let (leaves, epoch) = (!self.requests.borrow().any(page), self.epoch());
+        let flies = move |from| Flies { page, to, from, notices, id, version, leaves, epoch };
         let frame = self.framed(&notice(None));
-        let flight = Flies { page, to, from, notices, id, version, leaves: !asked, epoch: self.epoch() };
-        self.place(flight, at, frame);
+        if leaves {
+            *self.leaving.borrow_mut().entry(page).or_default() += 1;
+            return self.place(flies(object.bytes(page.index)), at, frame);
+        }
+        let bytes = object.copied(page.index);
+        match self.mesh.copied(&bytes) {
+            Ok(copy) => self.place(flies(copy), at, frame),
+            // A message waits for memory.
+            Err(_) if bytes.len() <= self.longest_carried() as usize => self.send(to, &notice(Some(&bytes))),
+            Err(_) => {
+                let service = Rc::clone(self);
+                drop(self.rt.spawn(async move {
+                    while service.reach.room(to, epoch).await {
+                        if let Ok(copy) = service.mesh.copied(&bytes) {
+                            return service.place(flies(copy), at, frame);
+                        }
+                        service.rt.sleep(BEFORE_MEMORY_IS_ASKED_FOR).await;
+                    }
+                }));
+            }
+        }
     }
 
     /// Writes a minipage straight from this node's memory to the requestor's, and gives notice behind it: now, or as soon as that

@@ -406,14 +406,18 @@ impl<V: Verbs, R: Reading> Service<V, R> {
         {
             return Err(DsmError::Placement { rank, nodes });
         }
-        let stamp = if self.following.is_some() { STAMP } else { 0 };
-        let most = self.mesh.max_message().saturating_sub((LONGEST + stamp) as u32);
-        let grain = shared.cut.grain;
+        let (grain, most) = (shared.cut.grain, self.longest_carried());
         if grain > most && !self.mesh.always_places() {
             Err(DsmError::Message { grain, most })
         } else {
             Ok(shared)
         }
+    }
+
+    /// The longest minipage that a message carries.
+    pub fn longest_carried(&self) -> u32 {
+        let stamp = if self.following.is_some() { STAMP } else { 0 };
+        self.mesh.max_message().saturating_sub((LONGEST + stamp) as u32)
     }
 
     /// An object as this node has it.

@@ -22,9 +22,7 @@ use std::future::poll_fn;
 use std::hash::{Hash, Hasher};
 use std::rc::Rc;
 use std::task::{Context, Poll, Waker};
-use weft_verbs::{
-    AccessFlags, MemoryRegion, Nanos, ProtectionDomain, RemoteSlice, Result, SendOp, Verbs, VerbsError,
-};
+use weft_verbs::{AccessFlags, MemoryRegion, Nanos, ProtectionDomain, RemoteSlice, Result, SendOp, Verbs};
 
 /// The channel of requests and answers, where nodes have several rails.
 pub(super) const CARRIED: Channel = Channel(255);
@@ -364,7 +362,7 @@ impl<V: Verbs> Mesh<V> {
     async fn execute(&self, by: (usize, u32), what: Carriage) -> Answer {
         let me = self.me();
         let mut done = self.try_execute(by, &what).await;
-        while done.as_ref().is_err_and(lacks_memory) && self.is_asked_by(by) {
+        while done.as_ref().is_err_and(OpError::lacks_memory) && self.is_asked_by(by) {
             self.shared.rt.sleep(BEFORE_MEMORY_IS_ASKED_FOR).at(()).await;
             done = self.try_execute(by, &what).await;
         }
@@ -401,14 +399,6 @@ impl<V: Verbs> Mesh<V> {
         let shared = &self.shared;
         !shared.closed.get() && shared.with_peer(index, |peer| peer.still_is(incarnations))
     }
-}
-
-/// Whether an operation was not posted for want of memory: there may be some later.
-fn lacks_memory(error: &OpError) -> bool {
-    matches!(
-        error,
-        OpError::NotExecuted(NotExecuted::Refused(VerbsError::Os { .. } | VerbsError::Exhausted { .. }))
-    )
 }
 
 /// A request or an answer arrived.

@@ -129,6 +129,14 @@ pub enum OpError {
     Unknown(Lost),
 }
 
+impl OpError {
+    /// Whether it was not posted for want of memory: there may be some later.
+    pub fn lacks_memory(&self) -> bool {
+        use VerbsError::{Exhausted, Os};
+        matches!(self, OpError::NotExecuted(NotExecuted::Refused(Os { .. } | Exhausted { .. })))
+    }
+}
+
 /// Why an operation did not execute.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum NotExecuted {

@@ -22,13 +22,17 @@ pub struct Told {
 
 impl Told {
     pub fn new(nodes: u32) -> Told {
-        let cluster = Cluster::new(nodes, 1, Wait::Poll);
+        Told::of(Cluster::new(nodes, 1, Wait::Poll), DsmConfig::default())
+    }
+
+    /// All nodes of a cluster.
+    pub fn of(cluster: Cluster, config: DsmConfig) -> Told {
         let mut told = Told { cluster, all: Vec::new(), tells: Vec::new() };
-        let first = told.view(&(0..nodes as usize).collect::<Vec<_>>());
+        let first = told.view(&(0..told.cluster.members.len()).collect::<Vec<_>>());
         for at in &told.cluster.members {
             let (tells, changes) = mailbox();
             let alive = Alive::Told(&first, changes);
-            let dsm = Dsm::start_under(&at.rt, &at.mesh, DsmConfig::default(), alive, Repaired);
+            let dsm = Dsm::start_under(&at.rt, &at.mesh, config, alive, Repaired);
             told.all.push(dsm.expect("the channel is free"));
             told.tells.push(tells);
         }

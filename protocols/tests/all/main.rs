@@ -4,11 +4,14 @@
 
 mod common;
 mod ddss_crash;
+mod ddss_memory;
 mod ddss_named;
+mod ddss_transfers;
 mod dsm_crash;
 mod dsm_crash_at_every_event;
 mod dsm_dropped;
 mod dsm_freed;
+mod dsm_memory;
 mod dsm_placed;
 mod dsm_told;
 mod lint;

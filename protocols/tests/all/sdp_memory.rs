@@ -1,25 +1,18 @@
 //! What users of sockets see where adapters refuse to register memory for a while.
 
-use crate::common::{Cluster, Member, all_regions, ms, rank, sockets, us};
+use crate::common::{Cluster, NOBODYS, all_regions, ms, rank, sockets, us, use_up};
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use weft_protocols::sdp::{Sdp, SdpError, SdpOptions};
-use weft_protocols::transport::{Channel, MeshConfig, SendError};
+use weft_protocols::transport::{MeshConfig, SendError};
 use weft_sim::NodeId;
 use weft_sim::fault::{Fault, Link, Way};
 use weft_verbs::{AckTimeout, Nanos};
 
 const PORT: u16 = 9;
-const CHANNEL: Channel = Channel(40);
 
 const OPTIONS: fn() -> SdpOptions =
     || SdpOptions { buffers: 8, buffer_bytes: 200, zcopy_threshold: 1_000, ..SdpOptions::default() };
-
-/// Sends to a node that acknowledges nothing until there is no memory for a message more. All regions are taken.
-fn use_up(member: &Member, dead: usize) -> impl Fn() + use<> {
-    let mesh = member.mesh.clone();
-    move || while mesh.send(rank(dead), CHANNEL, &[0]).is_ok() {}
-}
 
 fn cut_off(cluster: &Cluster, node: u32) {
     cluster.plan(us(1), Fault::Cut { link: Link::Node(NodeId(node)), way: Way::Both, lasts: None });
@@ -151,7 +144,7 @@ fn told_of_a_message_without_memory(writes: bool) -> bool {
         rt.sleep_until(ms(5)).await;
         let regions = all_regions(&rt);
         uses();
-        assert!(matches!(mesh.send(rank(1), CHANNEL, &[0]), Err(SendError::Memory(_))));
+        assert!(matches!(mesh.send(rank(1), NOBODYS, &[0]), Err(SendError::Memory(_))));
         if writes {
             // What could not be sent was taken, as what is lost on the way is.
             assert_eq!(stream.try_write(&[7; 100]), Ok(Some(100)));

@@ -6,7 +6,7 @@ use std::pin::Pin;
 use std::task::Poll;
 use weft_protocols::rt::{Rt, RtConfig};
 use weft_protocols::sdp::{Sdp, SdpOptions};
-use weft_protocols::transport::{Mesh, MeshConfig, Rank};
+use weft_protocols::transport::{Channel, Mesh, MeshConfig, Rank};
 use weft_sim::choice::Seeded;
 use weft_sim::fault::Fault;
 use weft_sim::profile::Profile;
@@ -64,6 +64,15 @@ pub fn all_regions(rt: &Rt<Sim>) -> Vec<<Sim as Verbs>::Mr> {
         std::iter::from_fn(move || pd.alloc_mr(8, AccessFlags::LOCAL_WRITE).ok())
     };
     (0..rt.rails()).filter_map(|rail| rt.rail(rail)).flat_map(of_rail).collect()
+}
+
+/// A channel that no system has.
+pub const NOBODYS: Channel = Channel(40);
+
+/// Sends to a node that acknowledges nothing until there is no memory for a message more. All regions are taken.
+pub fn use_up(member: &Member, dead: usize) -> impl Fn() + use<> {
+    let mesh = member.mesh.clone();
+    move || while mesh.send(rank(dead), NOBODYS, &[0]).is_ok() {}
 }
 
 /// The sockets of a node, and its runtime.
