@@ -1,6 +1,7 @@
 //! A file that is there in whole or not at all: written beside its final name and renamed at the end.
 
 use crate::exit::Failure;
+use crate::part::part_beside;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, BufWriter, Write};
 use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
@@ -45,11 +46,7 @@ impl LogFile {
         } else if path.as_os_str().as_encoded_bytes().ends_with(b"/") {
             return Err(io::Error::new(io::ErrorKind::NotFound, "there is no such directory"));
         }
-        let name = path.file_name().ok_or(io::ErrorKind::InvalidInput)?;
-        let mut temporary = std::ffi::OsString::from(".");
-        temporary.push(name);
-        temporary.push(format!(".{}.part", std::process::id()));
-        let temporary = path.with_file_name(temporary);
+        let temporary = part_beside(&path)?;
         let usual = 0o666;
         let made =
             OpenOptions::new().write(true).create_new(true).mode(mode.unwrap_or(usual)).open(&temporary)?;
@@ -117,5 +114,34 @@ fn temporaries() -> MutexGuard<'static, Vec<PathBuf>> {
 pub fn abandon() {
     for path in temporaries().drain(..) {
         let _ = fs::remove_file(path);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    struct Scratch(PathBuf);
+
+    impl Drop for Scratch {
+        fn drop(&mut self) {
+            let _ = fs::remove_dir_all(&self.0);
+        }
+    }
+
+    #[test]
+    fn what_a_program_of_the_same_process_number_left_is_in_nobodys_way() {
+        let scratch = Scratch(std::env::temp_dir().join(format!("weft-logfile-{}", std::process::id())));
+        fs::create_dir_all(&scratch.0).expect("a folder");
+        fs::write(scratch.0.join(format!(".a.{}.part", std::process::id())), "left").expect("written");
+        for name in ["a".to_string(), "b".repeat(250)] {
+            let path = scratch.0.join(name);
+            let file = LogFile::create(&path, "a test").expect("it can be written");
+            let mut writer = file.writer().expect("a writer");
+            writer.write_all(b"whole").and_then(|()| writer.flush()).expect("written");
+            file.finish().expect("it has its name");
+            assert_eq!(fs::read(&path).expect("a file"), b"whole");
+        }
+        assert_eq!(fs::read_dir(&scratch.0).expect("a folder").count(), 3, "what was left, and both files");
     }
 }
