@@ -267,7 +267,7 @@ fn get(door: &Door, name: &str, to: &Path, quiet: bool) -> Result<u64, Failure> 
     }
     let file = LogFile::create(to, "the file")?;
     let copied = copy(door, (name, handle, size), (&mut file.writer()?, &|why| file.failure(&why)), quiet)?;
-    file.finish().map(|()| copied)
+    file.finish_on_disk().map(|()| copied)
 }
 
 fn copy(

@@ -65,6 +65,26 @@ impl LogFile {
 
     /// Gives the file its name. Until then nobody sees it under that name.
     pub fn finish(mut self) -> Result<(), Failure> {
+        self.give_name()
+    }
+
+    /// The same, and what it has is on the disk before its name is, and both are when this returns. A loss of power leaves the older file or
+    /// the whole new one.
+    pub fn finish_on_disk(mut self) -> Result<(), Failure> {
+        // A device or a pipe has nothing to sync.
+        let Some((_, path)) = &self.names else { return Ok(()) };
+        // The folder before the name: where it cannot be opened no name can be put on the disk.
+        let folder = self.file.sync_all().and_then(|()| File::open(folder_of(path)));
+        let folder = folder.map_err(|e| self.failure(&e))?;
+        self.give_name()?;
+        match folder.sync_all() {
+            // Of this kind of file system no folder can be synced.
+            Err(e) if e.kind() == io::ErrorKind::InvalidInput => Ok(()),
+            synced => synced.map_err(|e| self.failure(&e)),
+        }
+    }
+
+    fn give_name(&mut self) -> Result<(), Failure> {
         if let Some((temporary, path)) = &self.names {
             fs::rename(temporary, path).map_err(|e| self.failure(&e))?;
             temporaries().retain(|other| other != temporary);
@@ -77,6 +97,11 @@ impl LogFile {
     pub fn failure(&self, why: &dyn std::fmt::Display) -> Failure {
         Failure::unfinished(format!("cannot write {} {}: {why}", self.what, self.asked.display()))
     }
+}
+
+/// The folder of a file, by a name that can be opened.
+fn folder_of(path: &Path) -> &Path {
+    path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."))
 }
 
 /// Refuses a file to be written that is the one to be read.
@@ -139,9 +164,16 @@ mod tests {
             let file = LogFile::create(&path, "a test").expect("it can be written");
             let mut writer = file.writer().expect("a writer");
             writer.write_all(b"whole").and_then(|()| writer.flush()).expect("written");
-            file.finish().expect("it has its name");
+            file.finish_on_disk().expect("it has its name");
             assert_eq!(fs::read(&path).expect("a file"), b"whole");
         }
         assert_eq!(fs::read_dir(&scratch.0).expect("a folder").count(), 3, "what was left, and both files");
+    }
+
+    #[test]
+    fn a_file_of_the_working_directory_has_a_folder_that_can_be_opened() {
+        for (file, folder) in [("f", "."), ("a/f", "a"), ("/f", "/")] {
+            assert_eq!(folder_of(Path::new(file)), Path::new(folder));
+        }
     }
 }
