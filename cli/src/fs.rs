@@ -7,7 +7,7 @@ use crate::fs_args::{FsArgs, FsCommand};
 use crate::logfile::LogFile;
 use crate::progress::Progress;
 use crate::table::{Table, count};
-use crate::{interrupt, output};
+use crate::{interrupt, output, part};
 use serde_json::json;
 use std::fs::File;
 use std::io::{self, Read, Write};
@@ -267,7 +267,7 @@ fn get(door: &Door, name: &str, to: &Path, quiet: bool) -> Result<u64, Failure> 
     }
     let file = LogFile::create(to, "the file")?;
     let copied = copy(door, (name, handle, size), (&mut file.writer()?, &|why| file.failure(&why)), quiet)?;
-    file.finish().map(|()| copied)
+    file.finish_on_disk().map(|()| copied)
 }
 
 fn copy(
@@ -346,10 +346,8 @@ fn name_of(from: &Path) -> Result<String, Failure> {
 /// The name that a file has until it is whole, in the same directory.
 fn part_of(path: &str, number: u64) -> String {
     let (directory, name) = path.trim_end_matches('/').rsplit_once('/').unwrap_or(("", path));
-    // It has room for what makes it another one.
-    let name: String = name.char_indices().take_while(|(at, _)| *at < 200).map(|(_, c)| c).collect();
     let slash = if directory.is_empty() { "" } else { "/" };
-    format!("{directory}{slash}.{name}.{number:016x}.part")
+    format!("{directory}{slash}{}", part::part_of(name, number))
 }
 
 /// The last name of a path.

@@ -1,6 +1,7 @@
 //! A file that is there in whole or not at all: written beside its final name and renamed at the end.
 
 use crate::exit::Failure;
+use crate::part::part_beside;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, BufWriter, Write};
 use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
@@ -45,11 +46,7 @@ impl LogFile {
         } else if path.as_os_str().as_encoded_bytes().ends_with(b"/") {
             return Err(io::Error::new(io::ErrorKind::NotFound, "there is no such directory"));
         }
-        let name = path.file_name().ok_or(io::ErrorKind::InvalidInput)?;
-        let mut temporary = std::ffi::OsString::from(".");
-        temporary.push(name);
-        temporary.push(format!(".{}.part", std::process::id()));
-        let temporary = path.with_file_name(temporary);
+        let temporary = part_beside(&path)?;
         let usual = 0o666;
         let made =
             OpenOptions::new().write(true).create_new(true).mode(mode.unwrap_or(usual)).open(&temporary)?;
@@ -68,6 +65,26 @@ impl LogFile {
 
     /// Gives the file its name. Until then nobody sees it under that name.
     pub fn finish(mut self) -> Result<(), Failure> {
+        self.give_name()
+    }
+
+    /// The same, and what it has is on the disk before its name is, and both are when this returns. A loss of power leaves the older file or
+    /// the whole new one.
+    pub fn finish_on_disk(mut self) -> Result<(), Failure> {
+        // A device or a pipe has nothing to sync.
+        let Some((_, path)) = &self.names else { return Ok(()) };
+        // The folder before the name: where it cannot be opened no name can be put on the disk.
+        let folder = self.file.sync_all().and_then(|()| File::open(folder_of(path)));
+        let folder = folder.map_err(|e| self.failure(&e))?;
+        self.give_name()?;
+        match folder.sync_all() {
+            // Of this kind of file system no folder can be synced.
+            Err(e) if e.kind() == io::ErrorKind::InvalidInput => Ok(()),
+            synced => synced.map_err(|e| self.failure(&e)),
+        }
+    }
+
+    fn give_name(&mut self) -> Result<(), Failure> {
         if let Some((temporary, path)) = &self.names {
             fs::rename(temporary, path).map_err(|e| self.failure(&e))?;
             temporaries().retain(|other| other != temporary);
@@ -80,6 +97,11 @@ impl LogFile {
     pub fn failure(&self, why: &dyn std::fmt::Display) -> Failure {
         Failure::unfinished(format!("cannot write {} {}: {why}", self.what, self.asked.display()))
     }
+}
+
+/// The folder of a file, by a name that can be opened.
+fn folder_of(path: &Path) -> &Path {
+    path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."))
 }
 
 /// Refuses a file to be written that is the one to be read.
@@ -117,5 +139,41 @@ fn temporaries() -> MutexGuard<'static, Vec<PathBuf>> {
 pub fn abandon() {
     for path in temporaries().drain(..) {
         let _ = fs::remove_file(path);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    struct Scratch(PathBuf);
+
+    impl Drop for Scratch {
+        fn drop(&mut self) {
+            let _ = fs::remove_dir_all(&self.0);
+        }
+    }
+
+    #[test]
+    fn what_a_program_of_the_same_process_number_left_is_in_nobodys_way() {
+        let scratch = Scratch(std::env::temp_dir().join(format!("weft-logfile-{}", std::process::id())));
+        fs::create_dir_all(&scratch.0).expect("a folder");
+        fs::write(scratch.0.join(format!(".a.{}.part", std::process::id())), "left").expect("written");
+        for name in ["a".to_string(), "b".repeat(250)] {
+            let path = scratch.0.join(name);
+            let file = LogFile::create(&path, "a test").expect("it can be written");
+            let mut writer = file.writer().expect("a writer");
+            writer.write_all(b"whole").and_then(|()| writer.flush()).expect("written");
+            file.finish_on_disk().expect("it has its name");
+            assert_eq!(fs::read(&path).expect("a file"), b"whole");
+        }
+        assert_eq!(fs::read_dir(&scratch.0).expect("a folder").count(), 3, "what was left, and both files");
+    }
+
+    #[test]
+    fn a_file_of_the_working_directory_has_a_folder_that_can_be_opened() {
+        for (file, folder) in [("f", "."), ("a/f", "a"), ("/f", "/")] {
+            assert_eq!(folder_of(Path::new(file)), Path::new(folder));
+        }
     }
 }

@@ -28,6 +28,7 @@ mod new;
 mod node;
 mod output;
 mod paper;
+mod part;
 mod picture;
 mod profiles;
 mod progress;

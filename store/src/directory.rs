@@ -2,7 +2,7 @@
 //!
 //! A store is a directory with a **head**, the file `weft-store`: three lines of text with the version of the format, the cluster and
 //! the server's number. Beside it lies a file for each object, by its name in 16 hexadecimal digits. Whoever opens the store locks the
-//! head (`flock`), which ends with the process.
+//! head (`flock`), which ends with the process. Whoever makes the head locks the directory itself meanwhile.
 
 use std::fs::{self, File, TryLockError};
 use std::io::{self, ErrorKind, Write};
@@ -202,6 +202,12 @@ impl Directory {
 
     /// Makes an empty directory a store. A crash leaves a store or an empty directory, but for what is to become the head.
     fn make(path: &Path, id: &StoreId) -> Result<(), StoreRefused> {
+        let itself = File::open(path).map_err(StoreRefused::at(path))?;
+        // Of two that come at the same time one makes the store, and the other one finds it.
+        itself.lock().map_err(StoreRefused::at(path))?;
+        if fs::exists(path.join(HEAD)).map_err(StoreRefused::at(path))? {
+            return Ok(());
+        }
         for entry in fs::read_dir(path).map_err(StoreRefused::at(path))? {
             let found = entry.map_err(StoreRefused::at(path))?.file_name().to_string_lossy().into_owned();
             if found != FRESH {
@@ -214,7 +220,7 @@ impl Directory {
             file.write_all(id.text().as_bytes())?;
             file.sync_all()?;
             fs::rename(&fresh, path.join(HEAD))?;
-            File::open(path)?.sync_all()
+            itself.sync_all()
         };
         write().map_err(StoreRefused::at(&fresh))
     }

@@ -5,6 +5,9 @@
 //!
 //! After a sync has failed nobody knows what of the object is durable. Linux then takes its pages to be clean, and the next `fdatasync`
 //! would end well without them. So every later sync of the object fails, as long as this process has the store open.
+//!
+//! A file that is closed hears of no error any more by which bytes written to it are lost. So one with bytes that no sync has seen is
+//! synced before it is closed, and stays open where that fails.
 
 use crate::directory::{Directory, file_of, object_of};
 use crate::recording::Recording;
@@ -24,9 +27,20 @@ struct Opened {
     file: File,
     /// A write has made it, and its directory was not synced since.
     unlisted: AtomicBool,
+    /// Bytes were written to it that no sync may have seen.
+    written: AtomicBool,
     /// A sync has failed. Syncs of one object come one after the other: of two that wait for the same pages the system tells one alone that it
     /// has lost them.
     failed: Mutex<bool>,
+}
+
+/// The files that are open.
+type Files = BTreeMap<ObjectName, Arc<Opened>>;
+
+impl Opened {
+    fn failed(&self) -> MutexGuard<'_, bool> {
+        self.failed.lock().unwrap_or_else(PoisonError::into_inner)
+    }
 }
 
 /// The objects of a store. All calls block.
@@ -35,7 +49,7 @@ pub struct Objects {
     directory: Directory,
     /// The directory itself, to be synced.
     itself: File,
-    opened: Mutex<BTreeMap<ObjectName, Arc<Opened>>>,
+    opened: Mutex<Files>,
     /// Where a pool notes its calls.
     pub(crate) recording: Option<Recording>,
 }
@@ -195,14 +209,17 @@ impl Objects {
         position(at, len)?;
         let opened = self.open_or_make(object)?;
         let mut done = 0;
-        while done < len {
+        let mut written = Ok(len);
+        while written.is_ok() && done < len {
             match uninterrupted(|| part(&opened.file, done, at + done as u64)) {
-                Ok(0) => return Err(DiskError::Io),
+                Ok(0) => written = Err(DiskError::Io),
                 Ok(more) => done += more,
-                Err(why) => return Err(told(&why)),
+                Err(why) => written = Err(told(&why)),
             }
         }
-        Ok(done)
+        // Behind the last part: a sync that ends before has not seen all of them.
+        opened.written.store(true, Ordering::Release);
+        written
     }
 
     /// Makes durable what was written to an object.
@@ -212,10 +229,12 @@ impl Objects {
     /// It is not there; or [`DiskError::Io`], now or at an earlier sync.
     pub fn sync(&self, object: ObjectName) -> Result<(), DiskError> {
         let opened = self.open(object)?.ok_or(DiskError::NoObject(object))?;
-        let mut failed = opened.failed.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut failed = opened.failed();
         if *failed {
             return Err(DiskError::Io);
         }
+        // Before the sync: it may not see what is written from here on.
+        opened.written.store(false, Ordering::Release);
         let synced = uninterrupted(|| opened.file.sync_data()).and_then(|()| {
             if opened.unlisted.load(Ordering::Acquire) {
                 uninterrupted(|| self.itself.sync_all())?;
@@ -245,7 +264,7 @@ impl Objects {
         file_of(self.directory.path(), object)
     }
 
-    fn opened(&self) -> MutexGuard<'_, BTreeMap<ObjectName, Arc<Opened>>> {
+    fn opened(&self) -> MutexGuard<'_, Files> {
         self.opened.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -255,6 +274,7 @@ impl Objects {
         if let Some(known) = opened.get(&object) {
             return Ok(Some(Arc::clone(known)));
         }
+        self.make_room(&mut opened);
         match OpenOptions::new().read(true).write(true).open(self.path(object)) {
             Err(why) if why.kind() == ErrorKind::NotFound => Ok(None),
             Err(why) => Err(told(&why)),
@@ -271,6 +291,7 @@ impl Objects {
         if let Some(known) = opened.get(&object) {
             return Ok(Arc::clone(known));
         }
+        self.make_room(&mut opened);
         let made = OpenOptions::new().read(true).write(true).create_new(true).open(self.path(object));
         match made {
             // It was created, and nobody has opened it yet.
@@ -281,25 +302,51 @@ impl Objects {
             made => made.map(|file| keep(&mut opened, object, file, true)).map_err(|why| told(&why)),
         }
     }
+
+    /// Closes files that nobody uses, where as many are open as may be. All other calls wait meanwhile. Where all of these files have
+    /// bytes that no sync has seen, that costs one sync for each file that is to be opened, and one of the directory for all files that
+    /// writes have made.
+    fn make_room(&self, files: &mut Files) {
+        if files.len() < OPEN {
+            return;
+        }
+        files.retain(|_, file| listed(file).is_none_or(|file| *file.written.get_mut()));
+        if files.len() >= OPEN && !files.values_mut().any(|file| listed(file).is_some()) {
+            self.list_made(files);
+        }
+        while files.len() >= OPEN
+            && let Some((object, file)) = files.iter_mut().find_map(|(of, file)| Some((*of, listed(file)?)))
+        {
+            match uninterrupted(|| file.file.sync_data()) {
+                Ok(()) => drop(files.remove(&object)),
+                Err(_) => *file.failed() = true,
+            }
+        }
+    }
+
+    /// Makes durable that the files are there which writes have made. Where that fails nobody knows of which of them it is.
+    fn list_made(&self, files: &Files) {
+        let listed = uninterrupted(|| self.itself.sync_all());
+        for file in files.values().filter(|file| file.unlisted.load(Ordering::Acquire)) {
+            match listed {
+                Ok(()) => file.unlisted.store(false, Ordering::Release),
+                Err(_) => *file.failed() = true,
+            }
+        }
+    }
 }
 
-/// Keeps a file open, and closes others that nobody uses.
-fn keep(
-    opened: &mut BTreeMap<ObjectName, Arc<Opened>>,
-    object: ObjectName,
-    file: File,
-    made: bool,
-) -> Arc<Opened> {
-    if opened.len() >= OPEN {
-        opened.retain(|_, opened| {
-            // One that is being synced is used.
-            let has_failed = || opened.failed.try_lock().map_or(true, |failed| *failed);
-            let told = opened.unlisted.load(Ordering::Acquire) || has_failed();
-            told || Arc::strong_count(opened) > 1
-        });
-    }
-    let (unlisted, failed) = (AtomicBool::new(made), Mutex::new(false));
-    let kept = Arc::new(Opened { file, unlisted, failed });
-    opened.insert(object, Arc::clone(&kept));
+/// A file that may be closed once its bytes are durable: nobody uses it, its name is durable, and no sync of it has failed.
+fn listed(file: &mut Arc<Opened>) -> Option<&mut Opened> {
+    let file = Arc::get_mut(file)?;
+    let stays = *file.unlisted.get_mut() || *file.failed();
+    if stays { None } else { Some(file) }
+}
+
+/// Keeps a file open.
+fn keep(files: &mut Files, object: ObjectName, file: File, made: bool) -> Arc<Opened> {
+    let (unlisted, written, failed) = (AtomicBool::new(made), AtomicBool::new(false), Mutex::new(false));
+    let kept = Arc::new(Opened { file, unlisted, written, failed });
+    files.insert(object, Arc::clone(&kept));
     kept
 }

@@ -115,20 +115,15 @@ fn serve(folder: &Path, port: u16, over: &Over) -> Result<Exit, Failure> {
     let waiting = meet::listen(port)?;
     let mut takers = Vec::new();
     say(&format!("taking files into {} at port {port}", folder.display()));
-    let mut number = 0_u32;
     while let Some((stream, from)) = meet::accept(&waiting, &interrupt::requested)? {
         let (folder, over) = (folder.to_path_buf(), over.clone());
-        number += 1;
         takers.retain(|taker: &std::thread::JoinHandle<()>| !taker.is_finished());
-        let takes = move || {
-            let mark = format!("{}-{number}", std::process::id());
-            match take(stream, &Folder::new(&folder, mark), &over) {
-                Ok((Stored { name, len }, course)) if !over.quiet => {
-                    say(&format!("{name}: {} bytes from {}, {course}", count(len), from.ip()));
-                }
-                Ok(_) => {}
-                Err(why) => say(&not_stored(from, &why)),
+        let takes = move || match take(stream, &Folder::new(&folder), &over) {
+            Ok((Stored { name, len }, course)) if !over.quiet => {
+                say(&format!("{name}: {} bytes from {}, {course}", count(len), from.ip()));
             }
+            Ok(_) => {}
+            Err(why) => say(&not_stored(from, &why)),
         };
         match std::thread::Builder::new().spawn(takes) {
             Ok(taker) => takers.push(taker),

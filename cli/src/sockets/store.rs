@@ -1,5 +1,6 @@
 //! Files on this machine: where `weft cp` reads from, and what `weft cp --serve` writes.
 
+use crate::part::part_beside;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
@@ -18,14 +19,12 @@ impl Source for Reads {
 #[derive(Clone)]
 pub struct Folder {
     root: PathBuf,
-    /// What makes names of files on their way unlike those of others.
-    mark: String,
 }
 
 impl Folder {
-    /// A folder. `mark` must be another one for each that is stored into at a time.
-    pub fn new(root: &Path, mark: String) -> Folder {
-        Folder { root: root.to_path_buf(), mark }
+    /// A folder.
+    pub fn new(root: &Path) -> Folder {
+        Folder { root: root.to_path_buf() }
     }
 }
 
@@ -34,9 +33,7 @@ impl Store for Folder {
 
     async fn create(&self, name: &str, _: u64) -> io::Result<Unfinished> {
         let to = self.root.join(name);
-        // In the same folder: a name can be changed there in one step.
-        let own = to.file_name().unwrap_or_default().to_string_lossy();
-        let path = to.with_file_name(format!(".{own}.weft-{}", self.mark));
+        let path = part_beside(&to)?;
         // Before a byte is moved: in a folder that cannot be opened no name can be put on the disk.
         let folder = to.parent().map(File::open).transpose()?;
         let file = OpenOptions::new().write(true).create_new(true).open(&path)?;
@@ -44,7 +41,7 @@ impl Store for Folder {
     }
 }
 
-/// A file on its way, under a name that begins with a dot and ends with the copy's mark.
+/// A file on its way, under a name that begins with a dot and ends with a number of its own and `.part`.
 pub struct Unfinished {
     /// None once it has its final name.
     file: Option<File>,
@@ -122,10 +119,12 @@ mod tests {
     fn a_file_gets_its_name_when_it_is_whole_and_takes_the_place_of_an_older_one() {
         let scratch = Scratch::new("whole");
         fs::write(scratch.0.join("sub/a"), "older").expect("written");
-        let folder = Folder::new(&scratch.0, "1".to_string());
+        let folder = Folder::new(&scratch.0);
         let mut file = at_once(folder.create("sub/a", 6)).expect("created");
         at_once(file.append(b"new")).expect("written");
-        assert_eq!(names(&scratch.0.join("sub")), [".a.weft-1", "a"]);
+        let parts = names(&scratch.0.join("sub"));
+        assert!(parts[0].starts_with(".a.") && parts[0].ends_with(".part"), "{parts:?}");
+        assert_eq!(parts[1..], ["a"]);
         assert_eq!(fs::read(scratch.0.join("sub/a")).expect("a file"), b"older");
         at_once(file.append(b"er!")).expect("written");
         at_once(file.finish()).expect("stored");
@@ -140,7 +139,7 @@ mod tests {
     #[test]
     fn nothing_that_may_fail_is_left_for_after_a_file_has_its_name_but_to_put_that_on_the_disk() {
         let scratch = Scratch::new("folder");
-        let folder = Folder::new(&scratch.0, "3".to_string());
+        let folder = Folder::new(&scratch.0);
         for (name, of) in [("a", scratch.0.clone()), ("sub/a", scratch.0.join("sub"))] {
             let file = at_once(folder.create(name, 1)).expect("created");
             let open = file.folder.as_ref().expect("it is open before a byte is moved");
@@ -151,9 +150,22 @@ mod tests {
     }
 
     #[test]
+    fn one_name_is_stored_by_two_at_a_time_and_a_name_may_be_as_long_as_the_system_has_them() {
+        let scratch = Scratch::new("twice");
+        let folder = Folder::new(&scratch.0);
+        for name in ["a".to_string(), "b".repeat(250)] {
+            let both = [folder.create(&name, 1), folder.create(&name, 1)].map(at_once);
+            for file in both {
+                at_once(file.expect("created").finish()).expect("stored");
+            }
+            assert!(scratch.0.join(name).is_file());
+        }
+    }
+
+    #[test]
     fn a_file_that_is_not_finished_leaves_nothing() {
         let scratch = Scratch::new("partial");
-        let folder = Folder::new(&scratch.0, "2".to_string());
+        let folder = Folder::new(&scratch.0);
         let mut file = at_once(folder.create("a", 9)).expect("created");
         at_once(file.append(b"half")).expect("written");
         drop(file);

@@ -151,6 +151,23 @@ fn a_damaged_store_is_named_with_the_place_and_refused() {
 }
 
 #[test]
+fn files_without_a_log_are_damaged_where_the_directory_is_and_clean_elsewhere() {
+    let scratch = Scratch::new("fsck_no_log");
+    let mut objects = disk();
+    objects.retain(|(object, _)| object.0 >> 63 == 0);
+    let path = store(&scratch, &objects);
+    let (code, said) = fsck(&path);
+    assert_eq!(code, Some(2), "{said}");
+    assert!(
+        said.contains("3 objects of files are there, and no log begins with a whole directory"),
+        "{said}"
+    );
+    fs::write(path.join("weft-store"), "version 4\ncluster home\nserver 1\n").unwrap();
+    let head = "STORE: the store of server 1 of cluster 'home'\n  3 objects of files with 2,100 bytes, and no directory\n";
+    assert_eq!(fsck(&path), (Some(0), format!("{head}clean\n")));
+}
+
+#[test]
 fn an_object_that_no_file_has_is_no_crashs_doing() {
     let scratch = Scratch::new("fsck_stranger");
     let mut objects = disk();

@@ -2,6 +2,8 @@
 
 use super::{Scratch, id};
 use std::fs;
+use std::sync::Barrier;
+use std::thread;
 use weft_store::{Directory, StoreId, StoreRefused};
 
 #[test]
@@ -51,6 +53,25 @@ fn a_head_that_is_not_whole_is_named_by_its_line() {
     assert_eq!(look(b"version 4\ncluster one\nserver 3\nmore\n"), damaged(4));
     let newer = ":1: is a store of version 5, and this program has version 4";
     assert_eq!(look(b"version 5\nanything"), Some(newer.into()));
+}
+
+#[test]
+fn of_two_servers_that_make_one_store_at_the_same_time_one_has_it_and_the_other_is_told() {
+    for _ in 0..20 {
+        let scratch = Scratch::new();
+        let both = Barrier::new(2);
+        let open = || {
+            both.wait();
+            Directory::open(scratch.path(), &id(3))
+        };
+        // Whoever has it keeps it until both have been told.
+        let told = thread::scope(|scope| {
+            [scope.spawn(open), scope.spawn(open)].map(|thread| thread.join().expect("it ends"))
+        });
+        let had = told.iter().filter(|told| told.is_ok()).count();
+        let busy = told.iter().filter(|told| matches!(told, Err(StoreRefused::Busy { .. }))).count();
+        assert_eq!((had, busy), (1, 1), "{told:?}");
+    }
 }
 
 #[test]

@@ -2,7 +2,8 @@
 
 use super::Scratch;
 use std::fs;
-use std::os::unix::fs::FileExt;
+use std::os::unix::fs::{FileExt, symlink};
+use std::path::Path;
 use weft_store::Objects;
 use weft_verbs::{DiskError, ObjectName};
 
@@ -80,6 +81,47 @@ fn more_objects_than_may_be_open_are_all_there() {
     for n in (0..600).rev() {
         assert_eq!(read(&objects, ObjectName(n), 0, 8), Ok(n.to_le_bytes().to_vec()));
     }
+}
+
+/// Files of a directory that this process has open.
+fn open_files(of: &Path) -> usize {
+    let of = of.canonicalize().unwrap();
+    let open = fs::read_dir("/proc/self/fd").unwrap();
+    // One may be closed by another test while it is looked at.
+    open.filter_map(|file| fs::read_link(file.ok()?.path()).ok()).filter(|file| file.starts_with(&of)).count()
+}
+
+#[test]
+fn no_more_files_stay_open_than_may_though_nobody_syncs_any() {
+    let scratch = Scratch::new();
+    let objects = scratch.objects();
+    for n in 0..600 {
+        write(&objects, ObjectName(n), 0, &n.to_le_bytes()).unwrap();
+    }
+    // Those, the directory and its head.
+    let open = open_files(scratch.path());
+    assert!(open <= 256 + 2, "{open}");
+    for n in 0..600 {
+        assert_eq!(objects.sync(ObjectName(n)), Ok(()));
+        assert_eq!(read(&objects, ObjectName(n), 0, 8), Ok(n.to_le_bytes().to_vec()));
+    }
+}
+
+#[test]
+fn a_file_that_is_closed_before_anybody_syncs_it_loses_no_error_by_that() {
+    let scratch = Scratch::new();
+    let objects = scratch.objects();
+    let file = scratch.path().join(ObjectName(0).to_string());
+    // What takes every byte, and cannot be synced.
+    symlink("/dev/null", &file).unwrap();
+    write(&objects, ObjectName(0), 0, b"lost").unwrap();
+    for n in 1..300 {
+        write(&objects, ObjectName(n), 0, b"kept").unwrap();
+    }
+    fs::remove_file(&file).unwrap();
+    fs::write(&file, "").unwrap();
+    assert_eq!(objects.sync(ObjectName(0)), Err(DiskError::Io));
+    assert_eq!(objects.sync(ObjectName(1)), Ok(()));
 }
 
 #[test]

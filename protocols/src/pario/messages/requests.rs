@@ -21,12 +21,20 @@ impl Request {
         }
     }
 
+    /// Whether it alters a file, which takes a little room of the log and gives none of it back.
+    pub(in super::super) fn alters(&self) -> bool {
+        match self {
+            Request::Recorded { request, .. } => request.alters(),
+            Request::SetAttributes { .. } | Request::Truncate { .. } => true,
+            _ => false,
+        }
+    }
+
     /// Whether it takes a little room of the log, and leaves more.
     pub(in super::super) fn removes(&self) -> bool {
         match self {
             Request::Recorded { request, .. } => request.removes(),
             Request::Unlink { .. } | Request::RemoveDirectory { .. } => true,
-            Request::SetAttributes { .. } | Request::Truncate { .. } => true,
             _ => false,
         }
     }

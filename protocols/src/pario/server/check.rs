@@ -41,7 +41,7 @@ pub enum StoreError {
         /// The broken batch's first byte.
         at: u64,
     },
-    /// There are files and logs, and none of these begins with a whole directory.
+    /// There are files, and no log begins with a whole directory, where one is to be.
     #[error("{objects} objects of files are there, and no log begins with a whole directory")]
     NoDirectory {
         /// How many objects.
@@ -75,13 +75,14 @@ pub enum StoreError {
     },
 }
 
-/// Looks at a store: its objects with their sizes, and a way to read one.
+/// Looks at a store: its objects with their sizes, whether it is that of the server with the directory, and a way to read an object.
 ///
 /// # Errors
 ///
 /// What no crash leaves.
 pub fn check_store(
     objects: &[(ObjectName, u64)],
+    has_directory: bool,
     mut read: impl FnMut(ObjectName) -> Result<Vec<u8>, String>,
 ) -> Result<StoreReport, StoreError> {
     let files = objects.iter().filter(|(object, _)| log::log_of(*object).is_none());
@@ -108,7 +109,9 @@ pub fn check_store(
     }
     let Some(Found { names, .. }) = found else {
         return match logs.first() {
-            Some(_) if count > 0 => Err(StoreError::NoDirectory { objects: count }),
+            _ if count > 0 && (has_directory || !logs.is_empty()) => {
+                Err(StoreError::NoDirectory { objects: count })
+            }
             Some(newest) if !log::may_be_unfinished(&logs) => {
                 Err(StoreError::NoCheckpoint { object: log::object(*newest) })
             }
@@ -160,13 +163,13 @@ mod tests {
         let (object, bytes, [kept, gone, ended], _) = written();
         let torn = [&bytes[..], &[1, 2, 3]].concat();
         let objects = [(object, torn.len() as u64), (ObjectName(kept.0), 10), (ObjectName(ended.0), 5)];
-        let report = check_store(&objects, |_| Ok(torn.clone())).unwrap();
+        let report = check_store(&objects, true, |_| Ok(torn.clone())).unwrap();
         assert_eq!(report.names, [(name("kept"), kept)]);
         assert_eq!((report.unlinked, report.strangers), (vec![gone], vec![ended]));
         assert_eq!((report.committed, report.torn), (bytes.len() as u64, 3));
         assert_eq!((report.objects, report.bytes), (2, 15));
-        assert_eq!(check_store(&[(ObjectName(5), 1)], |_| Err("no".into())).unwrap().log, None);
-        let unfinished = check_store(&[(log::object(0), 9)], |_| Ok(bytes[..9].to_vec())).unwrap();
+        assert_eq!(check_store(&[(ObjectName(5), 1)], false, |_| Err("no".into())).unwrap().log, None);
+        let unfinished = check_store(&[(log::object(0), 9)], true, |_| Ok(bytes[..9].to_vec())).unwrap();
         assert_eq!((unfinished.log, unfinished.other_logs), (None, vec![0]));
     }
 
@@ -175,9 +178,9 @@ mod tests {
         let (object, bytes, [kept, ..], _) = written();
         let file = ObjectName(kept.0 + 3);
         let objects = [(object, bytes.len() as u64), (file, 10)];
-        let told = check_store(&objects, |_| Ok(bytes.clone()));
+        let told = check_store(&objects, true, |_| Ok(bytes.clone()));
         assert_eq!(told, Err(StoreError::CutShort { object, at: bytes.len() as u64, file }));
-        let told = check_store(&[(log::object(4), 9)], |_| Ok(bytes[..9].to_vec()));
+        let told = check_store(&[(log::object(4), 9)], true, |_| Ok(bytes[..9].to_vec()));
         assert_eq!(told, Err(StoreError::NoCheckpoint { object: log::object(4) }));
     }
 
@@ -188,13 +191,15 @@ mod tests {
         // The second batch once more behind a broken one.
         let damaged = [&bytes[..second], &[9; 8], &bytes[second..]].concat();
         let at = second as u64;
-        let told = check_store(&objects, |_| Ok(damaged.clone()));
+        let told = check_store(&objects, true, |_| Ok(damaged.clone()));
         assert_eq!(told, Err(StoreError::Damaged { object, at }));
         let mut broken = bytes.clone();
         broken[9] ^= 1;
-        let none = check_store(&objects, |_| Ok(broken.clone()));
+        let none = check_store(&objects, true, |_| Ok(broken.clone()));
         assert_eq!(none, Err(StoreError::NoDirectory { objects: 1 }));
-        let unread = check_store(&objects, |_| Err("gone".into()));
+        let without_log = check_store(&objects[1..], true, |_| Err("no log".into()));
+        assert_eq!(without_log, Err(StoreError::NoDirectory { objects: 1 }));
+        let unread = check_store(&objects, true, |_| Err("gone".into()));
         assert_eq!(unread, Err(StoreError::Read { object, why: "gone".into() }));
     }
 }

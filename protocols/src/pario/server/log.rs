@@ -11,8 +11,8 @@
 //! nothing or only zeros behind its end, where a full disk has no room for a new one.
 //!
 //! Behind its last batch a log has zeros, written before it: **room** for it and for further batches on a disk that has become full. As much of it
-//! as it takes to remove all that there is, and at least half of a piece, is kept for batches that make nothing, so that such a disk can
-//! be emptied.
+//! as it takes to remove all that there is is kept for removals, so that such a disk can be emptied; and at least half of a piece for
+//! batches that make nothing.
 
 use super::super::Handle;
 use super::super::messages::{Reader, Writer};
@@ -105,8 +105,15 @@ impl Log {
         if let (Some(log), Some(at)) = (self.newest, self.end.filter(|end| *end < self.long)) {
             let mut writer = Writer(vec![0; HEAD]);
             changes.iter().for_each(|change| encode(change, &mut writer));
-            let (bytes, makes) = (sealed(log, writer), changes.iter().any(Change::makes).then_some(names));
-            let zeros = self.take(at, bytes.len() as u64, makes);
+            let bytes = sealed(log, writer);
+            let kept = if changes.iter().any(Change::makes) {
+                self.kept_of_what_makes(names)
+            } else if changes.iter().any(Change::alters) {
+                room_to_remove(names)
+            } else {
+                0
+            };
+            let zeros = self.take(at, bytes.len() as u64, kept);
             return Commit { log, zeros, at, bytes, replaces: None };
         }
         let log = self.newest.map_or(0, |log| log + 1);
@@ -117,17 +124,21 @@ impl Log {
         let bytes = sealed(log, writer);
         let begun = bytes.len() as u64;
         self.room = begun;
-        let zeros = self.take(0, begun, Some(names));
+        let zeros = self.take(0, begun, self.kept_of_what_makes(names));
         self.long = begun + LONG.max(begun);
         Commit { log, zeros, at: 0, bytes, replaces }
     }
 
-    /// Takes a place at the log's end for a batch; the zeros that are to be written before it, where there are too few. One that makes
-    /// something leaves as many behind it as it takes to remove all that there is then.
-    fn take(&mut self, at: u64, len: u64, makes: Option<&Names>) -> Range<u64> {
+    /// Zeros that a batch which makes something leaves behind it: others are to find room after it.
+    fn kept_of_what_makes(&self, names: &Names) -> u64 {
+        room_to_remove(names).max(self.spare / 2)
+    }
+
+    /// Takes a place at the log's end for a batch that leaves so many zeros behind it; the zeros that are to be written before it, where
+    /// there are too few.
+    fn take(&mut self, at: u64, len: u64, kept: u64) -> Range<u64> {
         let (end, room) = (at + len, self.room);
-        let kept = |names: &Names| room_to_remove(names).max(self.spare / 2);
-        let wanted = end + makes.map_or(0, kept);
+        let wanted = end + kept;
         if self.spare > 0 && wanted > room {
             self.room = wanted.next_multiple_of(self.spare);
         }
@@ -445,7 +456,7 @@ mod tests {
     }
 
     #[test]
-    fn what_makes_nothing_finds_room_where_nothing_more_can_be_made() {
+    fn what_removes_finds_room_where_nothing_more_can_be_made_or_altered() {
         let mut names = Names::default();
         let mut log = Log::behind(None, None, 256);
         let end = |commit: &Commit| (commit.at as usize + commit.bytes.len()).max(commit.zeros.end as usize);
@@ -472,6 +483,24 @@ mod tests {
             made += 1;
         }
         assert!(made > 0);
+        // What alters files takes what removals leave of the room.
+        let (_, attributes) = names.stat(&name("0")).unwrap();
+        let handle = names.files().next().map(|(_, handle)| handle).unwrap();
+        let attributes = Change::Attributes { handle, attributes, before: attributes };
+        let cut = Change::End { handle, end: 0, before: 0, place: None };
+        for change in [attributes, cut] {
+            let mut altered = 0;
+            loop {
+                let commit = log.commit(&names, std::slice::from_ref(&change));
+                if end(&commit) > 256 {
+                    assert!(!log.refused(&commit));
+                    break;
+                }
+                put(&mut bytes, &commit);
+                altered += 1;
+            }
+            assert!(altered < 10, "{change:?}");
+        }
         for file in 0..made {
             let (_, change) = names.unlink(&name(&format!("{file}"))).unwrap();
             let commit = log.commit(&names, &[change]);

@@ -51,7 +51,7 @@ pub(super) enum Change {
 }
 
 impl Change {
-    /// Whether it takes room for good: other changes must find some where these find none. A cut gives room back.
+    /// Whether it takes room for good: other changes must find some where these find none.
     pub(super) fn makes(&self) -> bool {
         matches!(
             self,
@@ -60,6 +60,12 @@ impl Change {
                 | Change::Rename { .. }
                 | Change::End { place: Some(_), .. }
         )
+    }
+
+    /// Whether it alters a file, however often: removals must find room where these find none. A cut may give room back, though not of
+    /// the log.
+    pub(super) fn alters(&self) -> bool {
+        matches!(self, Change::Attributes { .. } | Change::End { place: None, .. })
     }
 }
 

@@ -114,10 +114,11 @@ fn judge_bytes(text: &str, told: &Told, there: Option<&Vec<u8>>) {
     }
 }
 
-/// What `weft fsck` finds in a store that a crash has left.
+/// What `weft fsck` finds in the store of the server with the directory that a crash has left.
 fn checked(store: &Store) -> StoreReport {
     let objects: Vec<_> = store.iter().map(|(name, bytes)| (*name, bytes.len() as u64)).collect();
-    let report = check_store(&objects, |object| Ok(store[&object].clone())).expect("a crash leaves a store");
+    let report =
+        check_store(&objects, true, |object| Ok(store[&object].clone())).expect("a crash leaves a store");
     assert_eq!(report.strangers, []);
     report
 }

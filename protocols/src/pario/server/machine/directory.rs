@@ -172,8 +172,8 @@ impl Machine {
         }
     }
 
-    /// A batch has found no room: what makes something is refused, and the rest is asked again without that. Removals alone are
-    /// refused where even they find none.
+    /// A batch has found no room: what makes something is refused, and the rest is asked again without that. Where nothing does, what
+    /// alters a file is; removals alone are refused where even they find none.
     fn refuse(&mut self, mut batch: Batch, out: &mut Vec<Action>) {
         let Some(directory) = &mut self.directory else { return };
         directory.take_back(&batch);
@@ -186,10 +186,11 @@ impl Machine {
             request.asked().is_some_and(|asked| names.has_answered(from, asked))
         };
         let asked = std::mem::take(&mut batch.asked);
-        let any_made = asked.iter().any(|(from, _, request)| request.makes() && !is_done(*from, request));
-        let (refused, again): (Vec<_>, Vec<_>) = asked.into_iter().partition(|(from, _, request)| {
-            !is_done(*from, request) && (request.makes() || (!any_made && request.removes()))
-        });
+        let any = |is: &fn(&Request) -> bool| asked.iter().any(|(from, _, of)| is(of) && !is_done(*from, of));
+        let first = [Request::makes, Request::alters, Request::removes].into_iter().find(any);
+        let (refused, again): (Vec<_>, Vec<_>) = asked
+            .into_iter()
+            .partition(|(from, _, request)| !is_done(*from, request) && first.is_some_and(|is| is(request)));
         let full = |(to, id, _)| Action::Answer { to, id, answer: Answer::Refused(Refusal::Full) };
         out.extend(refused.into_iter().map(full));
         for asked in again.into_iter().rev() {

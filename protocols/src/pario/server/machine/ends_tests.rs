@@ -328,6 +328,23 @@ fn a_cut_that_finds_no_room_is_refused_and_keeps_nobody_waiting() {
     committed(&mut bench);
 }
 
+#[test]
+fn where_there_is_no_room_what_alters_a_file_is_refused_before_what_removes_one() {
+    let (mut bench, handle) = logged_with_file();
+    let path = Path::new("a").unwrap();
+    bench.ask(2, create("b", Distribution::single(0)));
+    let before = bench.actions.clone();
+    bench.ask(3, Request::Truncate { handle, size: 0 });
+    bench.ask(4, recorded(0, 1, Request::SetAttributes { path: path.clone(), set: Default::default() }));
+    bench.ask(5, Request::Unlink { path });
+    bench.actions = before;
+    committed(&mut bench);
+    let full = Answer::Refused(Refusal::Full);
+    assert_eq!(refused(&mut bench), [(3, full.clone()), (4, full)]);
+    let (_, told) = committed(&mut bench);
+    assert_eq!(told, [(5, Answer::Done)]);
+}
+
 /// Two clients cut one file, and a third makes another one, while the disk has no room.
 #[test]
 fn a_cut_that_waits_for_another_one_which_finds_no_room_is_carried_out_once() {
