@@ -76,7 +76,8 @@ pub unsafe trait PinnedMemory: 'static {
 pub struct RemoteSlice {
     /// Virtual address at the peer.
     pub addr: u64,
-    /// Length in bytes.
+    /// Length in bytes. It is for who cuts ranges out of it: a request moves as many bytes as its payload has, and no backend looks at
+    /// this.
     pub len: u32,
     /// The region's remote key.
     pub rkey: u32,

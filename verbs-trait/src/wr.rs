@@ -75,14 +75,14 @@ pub enum SendOp<'a, V: Verbs> {
     },
     /// Writes the payload to the peer's memory. With immediate data it also consumes a receive request.
     Write {
-        /// Where to; as many bytes as the payload has.
+        /// Where to; as many bytes as the payload has, whatever [`RemoteSlice::len`] says.
         to: RemoteSlice,
         /// 32 bits that arrive with the receiver's completion.
         imm: Option<u32>,
     },
     /// Reads the peer's memory into the payload's ranges.
     Read {
-        /// Where from; as many bytes as the payload's ranges have.
+        /// Where from; as many bytes as the payload's ranges have, whatever [`RemoteSlice::len`] says.
         from: RemoteSlice,
     },
     /// If the peer's 64-bit word equals `compare`, replaces it by `swap`. The word's old value arrives in the

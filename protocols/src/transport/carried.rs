@@ -13,6 +13,7 @@
 //! and messages there is no order but that of waiting for an operation's end.
 
 use super::mesh::{BULK, Mesh, Shared};
+use super::operations::{refused, too_short};
 use super::peer::Peer;
 use super::stand_in::Atomic;
 use super::{Channel, Lost, NotExecuted, OpError, Planted};
@@ -254,12 +255,15 @@ impl<V: Verbs> Mesh<V> {
         }
         match op {
             SendOp::Read { from } => self.carry_read(to, from, &guard, most).await?,
-            SendOp::Write { to: at, .. } => self.carry_write(to, at, &guard, most).await?,
-            // Atomics are above, and the transport's own are never carried.
+            SendOp::Write { to: at, imm: None } => self.carry_write(to, at, &guard, most).await?,
+            // Atomics are above, and nothing else is an operation.
             SendOp::CompareSwap { .. }
             | SendOp::FetchAdd { .. }
+            | SendOp::Write { imm: Some(_), .. }
             | SendOp::Send { .. }
-            | SendOp::SendTo { .. } => {}
+            | SendOp::SendTo { .. } => {
+                return Err(refused(VerbsError::Invalid("messages carry one-sided operations only")));
+            }
         }
         Ok(guard)
     }
@@ -278,7 +282,8 @@ impl<V: Verbs> Mesh<V> {
             while asked.len() < AHEAD
                 && let Some(first) = parts.next()
             {
-                let at = from.slice(first..guard.len().min(first.saturating_add(most))).unwrap_or_default();
+                let end = guard.len().min(first.saturating_add(most));
+                let at = from.slice(first..end).ok_or(too_short(guard.len() as usize, from))?;
                 asked.push_back((first, self.begin(to, &Carriage::Read { at })?));
             }
             let Some((first, waiting)) = asked.pop_front() else { return Ok(()) };
@@ -304,8 +309,8 @@ impl<V: Verbs> Mesh<V> {
             if refusal.is_none() && first < end && asked.len() < allowed {
                 let mut bytes = vec![0; (end - first) as usize];
                 get(guard, first, &mut bytes).map_err(refused)?;
-                let at = range.slice(first..end).unwrap_or_default();
-                match self.begin(to, &Carriage::Write { at, bytes }) {
+                let at = range.slice(first..end).ok_or(too_short(guard.len() as usize, range));
+                match at.and_then(|at| self.begin(to, &Carriage::Write { at, bytes })) {
                     Ok(waiting) => asked.push_back(waiting),
                     Err(why) => refusal = Some(why),
                 }
@@ -431,10 +436,6 @@ pub(super) fn arrived<V: Verbs>(shared: &Rc<Shared<V>>, index: usize, peer: &mut
         }
         None => shared.broken(index, peer),
     }
-}
-
-fn refused(why: weft_verbs::VerbsError) -> OpError {
-    OpError::NotExecuted(NotExecuted::Refused(why))
 }
 
 pub(super) fn put<V: Verbs>(guard: &BufferGuard<V>, at: u32, bytes: &[u8]) -> Result<()> {

@@ -43,7 +43,7 @@ impl<V: Verbs> Mesh<V> {
         at: RemoteSlice,
         op: impl Fn(RemoteSlice) -> SendOp<'static, V>,
     ) -> Result<u64, OpError> {
-        let at = at.word(0).ok_or(too_short(8, at))?;
+        let at = word_of(at)?;
         let guard = self.buffer(8)?;
         // The far side refuses an atomic in whole or not at all.
         let part = |status| OpError::NotExecuted(NotExecuted::Failed(status));
@@ -170,6 +170,10 @@ impl<V: Verbs> Mesh<V> {
     ) -> Result<BufferGuard<V>, OpError> {
         let (shared, index) = (&*self.shared, turn.index);
         let atomic = Atomic::of(&op);
+        if atomic.is_some() && guard.len() != 8 {
+            // As an adapter does.
+            return Err(refused(VerbsError::Invalid("an atomic's old value needs one range of 8 bytes")));
+        }
         if let Some((at, atomic)) = atomic
             && index == self.me().index()
             && !shared.has_atomics()
@@ -465,13 +469,19 @@ pub(super) fn refused(why: VerbsError) -> OpError {
     OpError::NotExecuted(NotExecuted::Refused(why))
 }
 
-fn too_short(need: usize, range: RemoteSlice) -> OpError {
+/// A remote range has fewer bytes than are needed.
+pub(super) fn too_short(need: usize, range: RemoteSlice) -> OpError {
     OpError::NotExecuted(NotExecuted::Length { need: need as u64, have: u64::from(range.len) })
 }
 
 /// The first `len` bytes of a remote range.
-fn exactly(range: RemoteSlice, len: usize) -> Result<RemoteSlice, OpError> {
+pub(super) fn exactly(range: RemoteSlice, len: usize) -> Result<RemoteSlice, OpError> {
     u32::try_from(len).ok().and_then(|len| range.slice(0..len)).ok_or(too_short(len, range))
+}
+
+/// The first word of a remote range.
+pub(super) fn word_of(range: RemoteSlice) -> Result<RemoteSlice, OpError> {
+    range.word(0).ok_or(too_short(8, range))
 }
 
 fn copy_out<V: Verbs>(guard: &BufferGuard<V>, into: &mut [u8]) -> Result<(), OpError> {
