@@ -14,7 +14,7 @@
 
 use super::mesh::{BULK, Mesh, Shared};
 use super::operations::{refused, too_short};
-use super::peer::Peer;
+use super::peer::{Life, Peer};
 use super::stand_in::Atomic;
 use super::{Channel, Lost, NotExecuted, OpError, Planted};
 use crate::rt::{BufferGuard, WaitPoint};
@@ -237,11 +237,11 @@ impl<V: Verbs> Drop for Waiting<'_, V> {
 }
 
 impl<V: Verbs> Mesh<V> {
-    /// Has a peer, in its incarnation of that number, execute an operation on its memory. What it reads is put into the guard's memory, as
+    /// Has a peer, in that life of its, execute an operation on its memory. What it reads is put into the guard's memory, as
     /// the adapter would.
     pub(super) async fn carry(
         &self,
-        to: (usize, u32),
+        to: (usize, Life),
         op: SendOp<'static, V>,
         guard: BufferGuard<V>,
     ) -> std::result::Result<BufferGuard<V>, OpError> {
@@ -271,7 +271,7 @@ impl<V: Verbs> Mesh<V> {
     /// Reads in parts of at most so many bytes, several at a time.
     async fn carry_read(
         &self,
-        to: (usize, u32),
+        to: (usize, Life),
         from: RemoteSlice,
         guard: &BufferGuard<V>,
         most: u32,
@@ -295,7 +295,7 @@ impl<V: Verbs> Mesh<V> {
     /// what an adapter writes finds the others there.
     async fn carry_write(
         &self,
-        to: (usize, u32),
+        to: (usize, Life),
         range: RemoteSlice,
         guard: &BufferGuard<V>,
         most: u32,
@@ -330,16 +330,16 @@ impl<V: Verbs> Mesh<V> {
         }
     }
 
-    /// Asks a peer to execute an operation, unless it is not there any more in the incarnation that is meant: a part of an operation may be
+    /// Asks a peer to execute an operation, unless it is not there any more in the life that is meant: a part of an operation may be
     /// asked for long after the one before it.
     fn begin(
         &self,
-        (index, incarnations): (usize, u32),
+        (index, life): (usize, Life),
         what: &Carriage,
     ) -> std::result::Result<Waiting<'_, V>, OpError> {
         let shared = &*self.shared;
         shared.with_peer(index, |peer| {
-            shared.must_be(index, peer, incarnations).map_err(OpError::NotExecuted)?;
+            shared.must_be(index, peer, life).map_err(OpError::NotExecuted)?;
             let number = peer.carried.begin();
             shared.keep_message(index, peer, CARRIED, &what.encode(number)).map_err(|why| {
                 peer.carried.answered(number, Answer::Refused);
@@ -353,7 +353,7 @@ impl<V: Verbs> Mesh<V> {
     /// Executes a peer's atomic: the word's old value, as bytes.
     async fn atomic_for(
         &self,
-        by: (usize, u32),
+        by: (usize, Life),
         at: RemoteSlice,
         atomic: Atomic,
     ) -> std::result::Result<Vec<u8>, OpError> {
@@ -366,7 +366,7 @@ impl<V: Verbs> Mesh<V> {
 
     /// Executes what a peer asked for, over this node's connection to itself. What has an effect is not posted once that peer was expelled or
     /// has begun anew; of what was posted before, [`Shared::acts_no_more`] sees to the rest.
-    async fn execute(&self, by: (usize, u32), what: Carriage) -> Answer {
+    async fn execute(&self, by: (usize, Life), what: Carriage) -> Answer {
         let me = self.me();
         let mut done = self.try_execute(by, &what).await;
         while done.as_ref().is_err_and(lacks_memory) && self.is_asked_by(by) {
@@ -384,7 +384,7 @@ impl<V: Verbs> Mesh<V> {
         }
     }
 
-    async fn try_execute(&self, by: (usize, u32), what: &Carriage) -> std::result::Result<Vec<u8>, OpError> {
+    async fn try_execute(&self, by: (usize, Life), what: &Carriage) -> std::result::Result<Vec<u8>, OpError> {
         let me = self.me();
         match what {
             Carriage::Read { at } => {
@@ -402,9 +402,9 @@ impl<V: Verbs> Mesh<V> {
     }
 
     /// Whether a peer in an incarnation of its still waits for what it asked this node for.
-    fn is_asked_by(&self, (index, incarnations): (usize, u32)) -> bool {
+    fn is_asked_by(&self, (index, life): (usize, Life)) -> bool {
         let shared = &self.shared;
-        !shared.closed.get() && shared.with_peer(index, |peer| peer.still_is(incarnations))
+        !shared.closed.get() && shared.with_peer(index, |peer| peer.still_is(life))
     }
 }
 
@@ -424,7 +424,7 @@ pub(super) fn arrived<V: Verbs>(shared: &Rc<Shared<V>>, index: usize, peer: &mut
             peer.wake_resolvers();
         }
         Some((number, what)) => {
-            let (mesh, by) = (Mesh { shared: Rc::clone(shared) }, (index, peer.incarnations));
+            let (mesh, by) = (Mesh { shared: Rc::clone(shared) }, (index, peer.life()));
             drop(shared.rt.spawn(async move {
                 let answer = mesh.execute(by, what).at(("executes", index, number)).await;
                 let bytes = Carriage::Answer(answer).encode(number);
@@ -457,10 +457,10 @@ fn get<V: Verbs>(guard: &BufferGuard<V>, at: u32, bytes: &mut [u8]) -> Result<()
 impl<V: Verbs> Shared<V> {
     /// Tells a peer in an incarnation of its what became of what it asked for. False without memory for that: the session has the request
     /// and will not have it again, so that nobody would answer it if the answer were not kept.
-    fn answers(&self, (index, incarnations): (usize, u32), answer: &[u8]) -> bool {
+    fn answers(&self, (index, life): (usize, Life), answer: &[u8]) -> bool {
         self.with_peer(index, |peer| {
             // Another incarnation of the peer has asked for nothing, and gives the same numbers. One that was expelled hears nothing.
-            let is_over = self.closed.get() || !peer.still_is(incarnations);
+            let is_over = self.closed.get() || !peer.still_is(life);
             is_over || self.keep_message(index, peer, CARRIED, answer).is_ok()
         })
     }

@@ -11,7 +11,7 @@
 //! - **A peer that was expelled, or has begun anew**, does nothing more by what it had asked for before.
 
 use super::mesh::{Mesh, Shared};
-use super::peer::Peer;
+use super::peer::{Life, Peer};
 use super::{Lost, NotExecuted, OpError, Planted};
 use crate::rt::WaitPoint;
 use crate::rt::sync::{Mailbox, MailboxSender, OneshotSender, mailbox, oneshot};
@@ -52,8 +52,8 @@ impl Atomic {
     }
 }
 
-/// Whose atomic it is: a peer's, in its incarnation of that number; or this node's own.
-pub(super) type Asker = Option<(usize, u32)>;
+/// Whose atomic it is: a peer's, in that life of its; or this node's own.
+pub(super) type Asker = Option<(usize, Life)>;
 
 /// An atomic that waits for its turn.
 pub(super) struct Asked {
