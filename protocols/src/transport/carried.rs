@@ -40,8 +40,8 @@ const HEAD: usize = 32;
 /// the round trip of the one before it.
 const AHEAD: usize = 16;
 
-/// How long an answer waits for which there is no memory.
-const BEFORE_MEMORY_IS_ASKED_FOR: Nanos = Nanos::from_micros(100);
+/// How long an answer waits, or a look at a word, for which there is no memory.
+pub(super) const BEFORE_MEMORY_IS_ASKED_FOR: Nanos = Nanos::from_micros(100);
 
 /// The shortest largest message that can carry every operation.
 pub(super) const LEAST_CARRIED: usize = 64;
@@ -409,7 +409,7 @@ impl<V: Verbs> Mesh<V> {
 }
 
 /// Whether an operation was not posted for want of memory: there may be some later.
-fn lacks_memory(error: &OpError) -> bool {
+pub(super) fn lacks_memory(error: &OpError) -> bool {
     matches!(
         error,
         OpError::NotExecuted(NotExecuted::Refused(VerbsError::Os { .. } | VerbsError::Exhausted { .. }))
