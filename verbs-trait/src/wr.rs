@@ -55,6 +55,10 @@ impl<M> Clone for Payload<'_, M> {
 
 impl<M> Copy for Payload<'_, M> {}
 
+/// So many bytes of a receive request a datagram's own begin behind: the place of a global route header, whether or not there is one
+/// ([`UdSource::grh`](crate::UdSource::grh); IBA 11.4.1.2). A receive on a UD queue pair needs them beside the longest datagram.
+pub const GRH: u32 = 40;
+
 /// What a send request does.
 pub enum SendOp<'a, V: Verbs> {
     /// A message into the peer's next receive buffer.
@@ -62,7 +66,8 @@ pub enum SendOp<'a, V: Verbs> {
         /// 32 bits that arrive with the receiver's completion.
         imm: Option<u32>,
     },
-    /// A datagram. On a UD queue pair only, and the only operation there.
+    /// A datagram. On a UD queue pair only, and the only operation there. It is one packet: one that is longer than the port's
+    /// [active MTU](crate::PortAttr::active_mtu) never leaves, which need not be an error of its request (IBA C10-93.1.1).
     SendTo {
         /// 32 bits that arrive with the receiver's completion.
         imm: Option<u32>,
@@ -136,7 +141,7 @@ impl<V: Verbs> Copy for SendWr<'_, V> {}
 pub struct RecvWr<'a, V: Verbs> {
     /// The caller's name for it; comes back in the completion.
     pub wr_id: u64,
-    /// Where the message goes: these ranges belong to the adapter until completion.
+    /// Where the message goes: these ranges belong to the adapter until completion. A datagram goes there from byte [`GRH`] on.
     pub data: &'a [Sge<'a, V::Mr>],
 }
 
