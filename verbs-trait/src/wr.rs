@@ -21,7 +21,8 @@ bitflags::bitflags! {
 pub struct Sge<'a, M> {
     /// The region.
     pub mr: &'a M,
-    /// First byte, as an offset into the region.
+    /// First byte, as an offset into the region: requests begin in its first 4 GiB. What lies behind them is reached by a
+    /// [part](crate::ProtectionDomain::register_part) of its own.
     pub at: u32,
     /// Length in bytes.
     pub len: u32,
