@@ -18,6 +18,12 @@ const CRATES: [(&str, &str); 4] = [
     ("weft-verbs", "verbs-trait"),
 ];
 
+/// Names by which no crate can be built: words of the language, libraries that come with it, folders in which Cargo builds.
+const TAKEN: &str = "abstract as async await become box break const continue crate do dyn else enum extern false final \
+    fn for gen if impl in let loop macro match mod move mut override priv pub ref return self static \
+    struct super trait true try type typeof unsafe unsized use virtual where while yield alloc core \
+    proc-macro proc_macro std test build deps examples incremental";
+
 /// Writes it into a new folder.
 pub fn run(args: &NewArgs) -> Result<Exit, Failure> {
     let name = args.path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
@@ -29,6 +35,13 @@ pub fn run(args: &NewArgs) -> Result<Exit, Failure> {
             "{path}: a crate's name has lower-case letters, digits, '-' and '_', and begins with a letter"
         )));
     }
+    let taken = |whose: &str| {
+        let path = args.path.display();
+        Failure::bad_input(format!("{path}: no crate can have that name, which {whose}"))
+    };
+    if TAKEN.split(' ').any(|word| word == name) {
+        return Err(taken("Rust or Cargo has for something else"));
+    }
     let weft = sources(args.weft.as_deref())?;
     let cannot = |path: &Path, why: &dyn std::fmt::Display| {
         Failure::bad_input(format!("cannot make {}: {why}", path.display()))
@@ -37,6 +50,9 @@ pub fn run(args: &NewArgs) -> Result<Exit, Failure> {
     let lock = weft.join("Cargo.lock");
     let versions =
         fs::read_to_string(&lock).map_err(|why| Failure::bad_input(format!("{}: {why}", lock.display())))?;
+    if is_own(&versions, name) {
+        return Err(taken("a crate of Weft has that it is built with"));
+    }
     fs::create_dir(&args.path).map_err(|why| cannot(&args.path, &why))?;
     let src = args.path.join("src");
     fs::create_dir(&src).map_err(|why| cannot(&src, &why))?;
@@ -51,6 +67,15 @@ pub fn run(args: &NewArgs) -> Result<Exit, Failure> {
          cargo test\n"
     ))?;
     Ok(Exit::Held)
+}
+
+/// Whether the lock file has a crate of that name that is no registry's: Cargo cannot tell two of them apart.
+fn is_own(lock: &str, name: &str) -> bool {
+    let lock: toml::Table = lock.parse().unwrap_or_default();
+    let packages = lock.get("package").and_then(toml::Value::as_array).into_iter().flatten();
+    let own = packages.filter(|package| package.get("source").is_none());
+    let is_same = |own: &str| own.replace('-', "_") == name.replace('-', "_");
+    own.filter_map(|package| package.get("name")?.as_str()).any(is_same)
 }
 
 /// Where Weft's sources are: where the user says, or where this program was built from.

@@ -353,6 +353,7 @@ impl ContextInner {
             max_dest_rd_atomic: byte(limits.max_dest_rd_atomic),
             max_rd_atomic: byte(limits.max_rd_atomic),
             max_srq: limits.max_srq,
+            max_srq_wr: limits.max_srq_wr,
         }
     }
 

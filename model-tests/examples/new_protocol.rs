@@ -14,7 +14,7 @@ use weft_check::harness::{Harness, Member, Model, Recorder, Shape};
 use weft_check::{Named, diagram};
 use weft_protocols::rt::fingerprint::StateHasher;
 use weft_protocols::rt::{Rt, RtConfig};
-use weft_protocols::transport::{Channel, Inbox, Incoming, Mesh, MeshConfig, Rank};
+use weft_protocols::transport::{Channel, Inbox, Incoming, Mesh, MeshConfig, OpError, Rank};
 use weft_sim::choice::Seeded;
 use weft_sim::fault::{Fault, Link, Way};
 use weft_sim::profile::Profile;
@@ -37,7 +37,10 @@ async fn give<V: Verbs>(mesh: Mesh<V>, to: Rank, at: RemoteSlice, bug: bool) {
     if bug {
         let _ = mesh.send(to, CHANNEL, &[]);
     }
-    while mesh.write(to, at, &VALUE.to_ne_bytes()).await.is_err() {}
+    while let Err(why) = mesh.write(to, at, &VALUE.to_ne_bytes()).await {
+        // What was refused is refused again at once.
+        assert!(matches!(why, OpError::Unknown(_)), "the value cannot be written: {why}");
+    }
     if !bug {
         let _ = mesh.send(to, CHANNEL, &[]);
     }

@@ -29,6 +29,7 @@ async fn publish<V: Verbs>(
     let at = counter.remote(0..8)?;
     mesh.send(peer, CHANNEL, &[at.addr.to_be_bytes(), u64::from(at.rkey).to_be_bytes()].concat())?;
     if let Some(Incoming::Message(_)) = inbox.recv().await {
+        // The peer's atomic has ended, and nobody else does any: a load would not go with one that is under way.
         seen.set(Some(counter.load(0)?));
     }
     Ok(())

@@ -138,6 +138,7 @@ impl Context<Tcp> for TcpContext {
             max_dest_rd_atomic: 0,
             max_rd_atomic: 0,
             max_srq: 0,
+            max_srq_wr: 0,
         }
     }
 

@@ -58,7 +58,7 @@ pub struct WorkCompletion {
 pub struct Done {
     /// What completed.
     pub op: WcOp,
-    /// Bytes moved: received, read, or sent.
+    /// Bytes moved: received, read, or sent. Of a datagram that was received, with the [`GRH`](crate::GRH) bytes before it.
     pub len: u32,
     /// Immediate data, on the receiving side.
     pub imm: Option<u32>,
@@ -94,6 +94,7 @@ pub struct UdSource {
     pub lid: u16,
     /// Its service level.
     pub sl: u8,
-    /// Whether the first 40 bytes of the buffer hold a global route header.
+    /// Whether the first [`GRH`](crate::GRH) bytes of the buffer hold a global route header. If not, they hold nothing, and the datagram
+    /// begins behind them all the same.
     pub grh: bool,
 }

@@ -70,7 +70,8 @@ pub struct DeviceAttr {
     pub max_qp_wr: u32,
     /// Most scatter or gather entries of one request.
     pub max_sge: u32,
-    /// Most bytes of inline data in one send request.
+    /// Most bytes of inline data in one send request. `ibverbs` does not tell what a device takes: there it is what all drivers grant that are
+    /// known to work, and a device that grants less refuses the queue pair that asks for so much.
     pub max_inline: u32,
     /// Most completion queues.
     pub max_cq: u32,
@@ -88,6 +89,8 @@ pub struct DeviceAttr {
     pub max_rd_atomic: u8,
     /// Most shared receive queues.
     pub max_srq: u32,
+    /// Most outstanding requests on one shared receive queue.
+    pub max_srq_wr: u32,
 }
 
 /// Whether a port can carry traffic (IBA 14.2.5.6, PortInfo:PortState).

@@ -114,8 +114,8 @@ pub struct PostError {
 /// Why a posted work request failed: the status of its completion (IBA 11.6.2).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Error)]
 pub enum WcError {
-    /// Local length error. Send: a datagram is longer than a packet, or an answer did not fit. Receive: the
-    /// message is longer than the receive buffer.
+    /// Local length error. Send: an answer did not fit; or a datagram is longer than a packet, which not every adapter reports. Receive:
+    /// the message is longer than the receive buffer.
     #[error("local length error")]
     LocLen,
     /// Local queue-pair operation error: the request is inconsistent with the queue pair.

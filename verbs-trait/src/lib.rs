@@ -1,9 +1,10 @@
 //! The verbs contract of Weft: what a protocol may ask of an RDMA fabric.
 //!
 //! The objects and names are those of the verbs specification (InfiniBand Architecture, volume 1, chapters 10
-//! and 11; "IBA" in these pages) and of `libibverbs`. Two backends implement it: `sim-backend`, a
-//! deterministic simulated fabric, and `hw-backend`, real ibverbs. A protocol is written against the traits
-//! and cannot tell the two apart.
+//! and 11; "IBA" in these pages) and of `libibverbs`. Three backends implement it: `sim-backend`, a
+//! deterministic simulated fabric; `hw-backend`, real ibverbs; and `tcp-backend`, byte streams of the operating
+//! system on machines without an adapter, which has no queue pairs. A protocol is written against the traits and
+//! cannot tell the first two apart.
 //!
 //! The contract is synchronous and non-blocking: calls post, poll, arm, take an event or read the clock. What
 //! a node does while it waits is said by [`Node::step`]'s answer, a [`Park`].

@@ -76,7 +76,8 @@ pub unsafe trait PinnedMemory: 'static {
 pub struct RemoteSlice {
     /// Virtual address at the peer.
     pub addr: u64,
-    /// Length in bytes.
+    /// Length in bytes. It is for who cuts ranges out of it: a request moves as many bytes as its payload has, and no backend looks at
+    /// this.
     pub len: u32,
     /// The region's remote key.
     pub rkey: u32,
@@ -124,7 +125,9 @@ impl RemoteSlice {
 /// Peers and adapters may touch the bytes at any moment, so there is no way to borrow them as a slice:
 /// accessors copy in and out. A copy of more than one word may be torn. Words that remote atomics touch are
 /// touched by everyone *through the adapter*, the owner of the memory included: an adapter promises atomicity
-/// among its own atomics only (IBA 9.4.5, "HCA" atomicity).
+/// among its own atomics only (IBA 9.4.5, "HCA" atomicity). By accessors the owner gives such a word its first value,
+/// before it gives the key away; and it may load it while nothing can change it: something has told that no atomic is
+/// under way to it, such as a message of the only one who does any.
 pub trait MemoryRegion: Clone + 'static {
     /// Length in bytes.
     fn len(&self) -> usize;

@@ -21,7 +21,8 @@ bitflags::bitflags! {
 pub struct Sge<'a, M> {
     /// The region.
     pub mr: &'a M,
-    /// First byte, as an offset into the region.
+    /// First byte, as an offset into the region: requests begin in its first 4 GiB. What lies behind them is reached by a
+    /// [part](crate::ProtectionDomain::register_part) of its own.
     pub at: u32,
     /// Length in bytes.
     pub len: u32,
@@ -55,6 +56,10 @@ impl<M> Clone for Payload<'_, M> {
 
 impl<M> Copy for Payload<'_, M> {}
 
+/// So many bytes of a receive request a datagram's own begin behind: the place of a global route header, whether or not there is one
+/// ([`UdSource::grh`](crate::UdSource::grh); IBA 11.4.1.2). A receive on a UD queue pair needs them beside the longest datagram.
+pub const GRH: u32 = 40;
+
 /// What a send request does.
 pub enum SendOp<'a, V: Verbs> {
     /// A message into the peer's next receive buffer.
@@ -62,7 +67,8 @@ pub enum SendOp<'a, V: Verbs> {
         /// 32 bits that arrive with the receiver's completion.
         imm: Option<u32>,
     },
-    /// A datagram. On a UD queue pair only, and the only operation there.
+    /// A datagram. On a UD queue pair only, and the only operation there. It is one packet: one that is longer than the port's
+    /// [active MTU](crate::PortAttr::active_mtu) never leaves, which need not be an error of its request (IBA C10-93.1.1).
     SendTo {
         /// 32 bits that arrive with the receiver's completion.
         imm: Option<u32>,
@@ -75,14 +81,14 @@ pub enum SendOp<'a, V: Verbs> {
     },
     /// Writes the payload to the peer's memory. With immediate data it also consumes a receive request.
     Write {
-        /// Where to; as many bytes as the payload has.
+        /// Where to; as many bytes as the payload has, whatever [`RemoteSlice::len`] says.
         to: RemoteSlice,
         /// 32 bits that arrive with the receiver's completion.
         imm: Option<u32>,
     },
     /// Reads the peer's memory into the payload's ranges.
     Read {
-        /// Where from; as many bytes as the payload's ranges have.
+        /// Where from; as many bytes as the payload's ranges have, whatever [`RemoteSlice::len`] says.
         from: RemoteSlice,
     },
     /// If the peer's 64-bit word equals `compare`, replaces it by `swap`. The word's old value arrives in the
@@ -136,7 +142,7 @@ impl<V: Verbs> Copy for SendWr<'_, V> {}
 pub struct RecvWr<'a, V: Verbs> {
     /// The caller's name for it; comes back in the completion.
     pub wr_id: u64,
-    /// Where the message goes: these ranges belong to the adapter until completion.
+    /// Where the message goes: these ranges belong to the adapter until completion. A datagram goes there from byte [`GRH`] on.
     pub data: &'a [Sge<'a, V::Mr>],
 }
 

@@ -124,6 +124,19 @@ fn a_new_crate_is_the_tested_example_by_another_name() {
 }
 
 #[test]
+fn a_crate_that_could_not_be_built_by_its_name_is_not_made() {
+    let scratch = Scratch::new("new-names");
+    for name in ["fn", "gen", "core", "test", "deps", "proc-macro", "weft-sim", "weft_sim", "reached"] {
+        let folder = scratch.path(name);
+        let made = run(&["new", &folder]);
+        assert_eq!(made.status.code(), Some(2), "{name}");
+        assert_eq!(err(&made).lines().count(), 1, "{name}: {}", err(&made));
+        assert!(err(&made).contains("no crate can have that name"), "{name}: {}", err(&made));
+        assert!(!fs::exists(&folder).expect("the scratch folder"), "{name}");
+    }
+}
+
+#[test]
 fn shells_complete_and_manuals_exist_for_every_command() {
     for shell in ["bash", "zsh", "fish"] {
         let script = run(&["completions", shell]);

@@ -319,9 +319,8 @@ impl<V: Verbs> Shared<V> {
     /// Sends what is kept for a node, in order, as room comes.
     async fn send_kept(self: Rc<Self>, to: Rank) {
         loop {
-            if self.mesh.room(to).at(()).await.is_err() {
-                break;
-            }
+            // What there was no room for may be for one who was not expelled: to send it tells.
+            let _ = self.mesh.room(to).at(()).await;
             let Some(envelope) = self.kept.borrow().get(&to).and_then(|kept| kept.first().cloned()) else {
                 break;
             };

@@ -128,6 +128,7 @@ impl Context<V> for Fake {
             max_dest_rd_atomic: 1,
             max_rd_atomic: 1,
             max_srq: 0,
+            max_srq_wr: 0,
         }
     }
     fn port_attr(&self, _port: u8) -> Result<PortAttr> {

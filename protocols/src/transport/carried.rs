@@ -13,7 +13,8 @@
 //! and messages there is no order but that of waiting for an operation's end.
 
 use super::mesh::{BULK, Mesh, Shared};
-use super::peer::Peer;
+use super::operations::{refused, too_short};
+use super::peer::{Life, Peer};
 use super::stand_in::Atomic;
 use super::{Channel, Lost, NotExecuted, OpError, Planted};
 use crate::rt::{BufferGuard, WaitPoint};
@@ -37,8 +38,8 @@ const HEAD: usize = 32;
 /// the round trip of the one before it.
 const AHEAD: usize = 16;
 
-/// How long an answer waits for which there is no memory.
-const BEFORE_MEMORY_IS_ASKED_FOR: Nanos = Nanos::from_micros(100);
+/// How long an answer waits, or a look at a word, for which there is no memory.
+pub(super) const BEFORE_MEMORY_IS_ASKED_FOR: Nanos = Nanos::from_micros(100);
 
 /// The shortest largest message that can carry every operation.
 pub(super) const LEAST_CARRIED: usize = 64;
@@ -234,11 +235,11 @@ impl<V: Verbs> Drop for Waiting<'_, V> {
 }
 
 impl<V: Verbs> Mesh<V> {
-    /// Has a peer, in its incarnation of that number, execute an operation on its memory. What it reads is put into the guard's memory, as
+    /// Has a peer, in that life of its, execute an operation on its memory. What it reads is put into the guard's memory, as
     /// the adapter would.
     pub(super) async fn carry(
         &self,
-        to: (usize, u32),
+        to: (usize, Life),
         op: SendOp<'static, V>,
         guard: BufferGuard<V>,
     ) -> std::result::Result<BufferGuard<V>, OpError> {
@@ -252,12 +253,15 @@ impl<V: Verbs> Mesh<V> {
         }
         match op {
             SendOp::Read { from } => self.carry_read(to, from, &guard, most).await?,
-            SendOp::Write { to: at, .. } => self.carry_write(to, at, &guard, most).await?,
-            // Atomics are above, and the transport's own are never carried.
+            SendOp::Write { to: at, imm: None } => self.carry_write(to, at, &guard, most).await?,
+            // Atomics are above, and nothing else is an operation.
             SendOp::CompareSwap { .. }
             | SendOp::FetchAdd { .. }
+            | SendOp::Write { imm: Some(_), .. }
             | SendOp::Send { .. }
-            | SendOp::SendTo { .. } => {}
+            | SendOp::SendTo { .. } => {
+                return Err(refused(VerbsError::Invalid("messages carry one-sided operations only")));
+            }
         }
         Ok(guard)
     }
@@ -265,7 +269,7 @@ impl<V: Verbs> Mesh<V> {
     /// Reads in parts of at most so many bytes, several at a time.
     async fn carry_read(
         &self,
-        to: (usize, u32),
+        to: (usize, Life),
         from: RemoteSlice,
         guard: &BufferGuard<V>,
         most: u32,
@@ -276,7 +280,8 @@ impl<V: Verbs> Mesh<V> {
             while asked.len() < AHEAD
                 && let Some(first) = parts.next()
             {
-                let at = from.slice(first..guard.len().min(first.saturating_add(most))).unwrap_or_default();
+                let end = guard.len().min(first.saturating_add(most));
+                let at = from.slice(first..end).ok_or(too_short(guard.len() as usize, from))?;
                 asked.push_back((first, self.begin(to, &Carriage::Read { at })?));
             }
             let Some((first, waiting)) = asked.pop_front() else { return Ok(()) };
@@ -288,7 +293,7 @@ impl<V: Verbs> Mesh<V> {
     /// what an adapter writes finds the others there.
     async fn carry_write(
         &self,
-        to: (usize, u32),
+        to: (usize, Life),
         range: RemoteSlice,
         guard: &BufferGuard<V>,
         most: u32,
@@ -302,8 +307,8 @@ impl<V: Verbs> Mesh<V> {
             if refusal.is_none() && first < end && asked.len() < allowed {
                 let mut bytes = vec![0; (end - first) as usize];
                 get(guard, first, &mut bytes).map_err(refused)?;
-                let at = range.slice(first..end).unwrap_or_default();
-                match self.begin(to, &Carriage::Write { at, bytes }) {
+                let at = range.slice(first..end).ok_or(too_short(guard.len() as usize, range));
+                match at.and_then(|at| self.begin(to, &Carriage::Write { at, bytes })) {
                     Ok(waiting) => asked.push_back(waiting),
                     Err(why) => refusal = Some(why),
                 }
@@ -323,16 +328,16 @@ impl<V: Verbs> Mesh<V> {
         }
     }
 
-    /// Asks a peer to execute an operation, unless it is not there any more in the incarnation that is meant: a part of an operation may be
+    /// Asks a peer to execute an operation, unless it is not there any more in the life that is meant: a part of an operation may be
     /// asked for long after the one before it.
     fn begin(
         &self,
-        (index, incarnations): (usize, u32),
+        (index, life): (usize, Life),
         what: &Carriage,
     ) -> std::result::Result<Waiting<'_, V>, OpError> {
         let shared = &*self.shared;
         shared.with_peer(index, |peer| {
-            shared.must_be(index, peer, incarnations).map_err(OpError::NotExecuted)?;
+            shared.must_be(index, peer, life).map_err(OpError::NotExecuted)?;
             let number = peer.carried.begin();
             shared.keep_message(index, peer, CARRIED, &what.encode(number)).map_err(|why| {
                 peer.carried.answered(number, Answer::Refused);
@@ -346,7 +351,7 @@ impl<V: Verbs> Mesh<V> {
     /// Executes a peer's atomic: the word's old value, as bytes.
     async fn atomic_for(
         &self,
-        by: (usize, u32),
+        by: (usize, Life),
         at: RemoteSlice,
         atomic: Atomic,
     ) -> std::result::Result<Vec<u8>, OpError> {
@@ -359,7 +364,7 @@ impl<V: Verbs> Mesh<V> {
 
     /// Executes what a peer asked for, over this node's connection to itself. What has an effect is not posted once that peer was expelled or
     /// has begun anew; of what was posted before, [`Shared::acts_no_more`] sees to the rest.
-    async fn execute(&self, by: (usize, u32), what: Carriage) -> Answer {
+    async fn execute(&self, by: (usize, Life), what: Carriage) -> Answer {
         let me = self.me();
         let mut done = self.try_execute(by, &what).await;
         while done.as_ref().is_err_and(OpError::lacks_memory) && self.is_asked_by(by) {
@@ -377,7 +382,7 @@ impl<V: Verbs> Mesh<V> {
         }
     }
 
-    async fn try_execute(&self, by: (usize, u32), what: &Carriage) -> std::result::Result<Vec<u8>, OpError> {
+    async fn try_execute(&self, by: (usize, Life), what: &Carriage) -> std::result::Result<Vec<u8>, OpError> {
         let me = self.me();
         match what {
             Carriage::Read { at } => {
@@ -395,9 +400,9 @@ impl<V: Verbs> Mesh<V> {
     }
 
     /// Whether a peer in an incarnation of its still waits for what it asked this node for.
-    fn is_asked_by(&self, (index, incarnations): (usize, u32)) -> bool {
+    fn is_asked_by(&self, (index, life): (usize, Life)) -> bool {
         let shared = &self.shared;
-        !shared.closed.get() && shared.with_peer(index, |peer| peer.still_is(incarnations))
+        !shared.closed.get() && shared.with_peer(index, |peer| peer.still_is(life))
     }
 }
 
@@ -409,7 +414,7 @@ pub(super) fn arrived<V: Verbs>(shared: &Rc<Shared<V>>, index: usize, peer: &mut
             peer.wake_resolvers();
         }
         Some((number, what)) => {
-            let (mesh, by) = (Mesh { shared: Rc::clone(shared) }, (index, peer.incarnations));
+            let (mesh, by) = (Mesh { shared: Rc::clone(shared) }, (index, peer.life()));
             drop(shared.rt.spawn(async move {
                 let answer = mesh.execute(by, what).at(("executes", index, number)).await;
                 let bytes = Carriage::Answer(answer).encode(number);
@@ -421,10 +426,6 @@ pub(super) fn arrived<V: Verbs>(shared: &Rc<Shared<V>>, index: usize, peer: &mut
         }
         None => shared.broken(index, peer),
     }
-}
-
-fn refused(why: weft_verbs::VerbsError) -> OpError {
-    OpError::NotExecuted(NotExecuted::Refused(why))
 }
 
 pub(super) fn put<V: Verbs>(guard: &BufferGuard<V>, at: u32, bytes: &[u8]) -> Result<()> {
@@ -446,10 +447,10 @@ fn get<V: Verbs>(guard: &BufferGuard<V>, at: u32, bytes: &mut [u8]) -> Result<()
 impl<V: Verbs> Shared<V> {
     /// Tells a peer in an incarnation of its what became of what it asked for. False without memory for that: the session has the request
     /// and will not have it again, so that nobody would answer it if the answer were not kept.
-    fn answers(&self, (index, incarnations): (usize, u32), answer: &[u8]) -> bool {
+    fn answers(&self, (index, life): (usize, Life), answer: &[u8]) -> bool {
         self.with_peer(index, |peer| {
             // Another incarnation of the peer has asked for nothing, and gives the same numbers. One that was expelled hears nothing.
-            let is_over = self.closed.get() || !peer.still_is(incarnations);
+            let is_over = self.closed.get() || !peer.still_is(life);
             is_over || self.keep_message(index, peer, CARRIED, answer).is_ok()
         })
     }

@@ -160,8 +160,8 @@ pub enum NotExecuted {
     /// The peer began a new incarnation before the request could be posted: the addresses were of the old one.
     #[error("rank {0} has restarted")]
     PeerReset(Rank),
-    /// The peer's incarnation was [expelled](super::Mesh::expel), or has expelled this one, and no other one has connected yet; or
-    /// this mesh has [retired](super::Mesh::retire). As the end of
+    /// The peer's incarnation was [expelled](super::Mesh::expel), or has expelled this one, while the operation waited, or before and no
+    /// other one has connected yet; or this mesh has [retired](super::Mesh::retire). As the end of
     /// [`Mesh::resolve_outcomes`](super::Mesh::resolve_outcomes): what became of earlier operations at that peer is not to be
     /// known, and its memory counts no more.
     #[error("rank {0} was expelled")]

@@ -56,7 +56,8 @@ impl<V: Verbs> Mesh<V> {
     ///   connection to itself is fenced, and what others have under way over that gets an unknown outcome.
     /// - It is barred: it is refused whenever it asks for a connection, and told why ([`Mesh::expelled`]).
     /// - What was kept for it is dropped, and counted ([`MeshStats::dropped`](super::MeshStats::dropped)).
-    /// - What waits for it ends with `PeerGone`: sends, operations, [`Mesh::resolve_outcomes`].
+    /// - What waits for it ends with `PeerGone`: sends, operations, [`Mesh::resolve_outcomes`]; also if the next one is
+    ///   [admitted](Mesh::admit) at once.
     ///
     /// The next incarnation of that node connects as ever. Of an incarnation that is not the one that stood last, only the bar is
     /// new. One does not expel oneself.
@@ -181,6 +182,7 @@ fn fence<V: Verbs>(peer: &mut Peer<V>) {
 /// Ends what waits for a peer. Says how many messages are dropped.
 fn end_waits<V: Verbs>(peer: &mut Peer<V>) -> u64 {
     peer.gone = true;
+    peer.ended += 1;
     peer.asks = 0;
     peer.session.disconnected();
     let dropped = peer.session.reset().len() as u64;
@@ -238,5 +240,44 @@ impl<V: Verbs> Shared<V> {
             let rank = self.rank_at(index);
             self.refusals.borrow_mut().retain(|waits| waits.send(rank).is_ok());
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::rt::fake::{Fake, V};
+    use crate::rt::{Rt, RtConfig};
+    use crate::transport::{Channel, MeshConfig, NotExecuted, OpError, SendError};
+    use std::pin::pin;
+    use std::task::Waker;
+    use weft_verbs::RemoteSlice;
+
+    #[test]
+    fn what_waits_for_one_who_was_never_met_ends_though_the_next_one_is_admitted_before_it_is_polled() {
+        let fake = Fake::default();
+        let rt = Rt::<V>::new(&fake, RtConfig::default()).expect("the fake device obeys");
+        let names = vec!["n0".to_string(), "n1".to_string()];
+        let config =
+            MeshConfig { recv_buffers: 8, max_queued: 1, ..MeshConfig::new(Rank::from_index(0), names) };
+        let mesh = Mesh::start(&rt, config).expect("the fake device obeys");
+        let (there, at) = (Rank::from_index(1), RemoteSlice { len: 8, ..RemoteSlice::default() });
+        let mut cx = Context::from_waker(Waker::noop());
+        let mut bytes = [0; 8];
+        let mut reads = pin!(mesh.read(there, at, &mut bytes));
+        assert!(reads.as_mut().poll(&mut cx).is_pending());
+        mesh.send(there, Channel(3), b"there").expect("there is room for one");
+        let mut room = pin!(mesh.room(there));
+        assert!(room.as_mut().poll(&mut cx).is_pending());
+        mesh.expel(there, 7);
+        mesh.admit(there, 8);
+        assert!(!mesh.is_gone(there), "what is said now is for the next one");
+        let gone = OpError::NotExecuted(NotExecuted::PeerGone(there));
+        assert_eq!(reads.poll(&mut cx), Poll::Ready(Err(gone)));
+        assert_eq!(room.poll(&mut cx), Poll::Ready(Err(SendError::PeerGone(there))));
+        assert_eq!(pin!(mesh.room(there)).poll(&mut cx), Poll::Ready(Ok(())));
+        let mut later = [0; 8];
+        assert!(pin!(mesh.read(there, at, &mut later)).poll(&mut cx).is_pending());
+        assert_eq!(mesh.resets_of(there), 0, "no channel was told of another one");
     }
 }

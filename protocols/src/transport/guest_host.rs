@@ -334,6 +334,7 @@ impl<V: Verbs> Shared<V> {
         let lost = self.with_peer(index, |peer| {
             peer.gone = true;
             peer.incarnations += 1;
+            peer.ended += 1;
             // Whatever it carried is fenced.
             peer.ups += 1;
             (peer.unresolved, peer.last_op) = (false, 0);

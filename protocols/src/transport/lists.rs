@@ -1,7 +1,7 @@
 //! One-sided operations that are posted together, on memory that the caller holds: one doorbell, one completion.
 
 use super::mesh::{Mesh, unbounded};
-use super::operations::{OpenList, Turn, failed, refused};
+use super::operations::{OpenList, Turn, exactly, failed, refused, word_of};
 use super::stand_in::Atomic;
 use super::{Lost, NotExecuted, OpError, Rank};
 use crate::rt::{BufferGuard, BufferPool};
@@ -24,12 +24,15 @@ impl<V: Verbs> Mesh<V> {
     /// Posts one-sided operations to one peer as one list, and waits for the last of them. The peer's adapter executes them in
     /// order, and executes none behind one that has failed. Their memory is the caller's again.
     ///
+    /// An operation moves as many bytes as it has memory here, from the first one of its range on.
+    ///
     /// Waits for the connection for as long as it takes: set a deadline.
     ///
     /// # Errors
     ///
     /// [`OpError::NotExecuted`] only if no operation of the list was executed or may yet be; with [`VerbsError::QueueFull`] if it is longer
-    /// than the [longest](Mesh::longest_list).
+    /// than the [longest](Mesh::longest_list), with [`NotExecuted::Length`] if an operation has more memory than its range has bytes, and
+    /// with [`VerbsError::Invalid`] if there is another request in it than a read, a write without immediate data or an atomic.
     pub async fn post_list<const N: usize>(
         &self,
         to: Rank,
@@ -54,7 +57,7 @@ impl<V: Verbs> Mesh<V> {
     async fn post<const N: usize>(
         &self,
         to: Rank,
-        list: [(SendOp<'static, V>, BufferGuard<V>); N],
+        mut list: [(SendOp<'static, V>, BufferGuard<V>); N],
         carries: bool,
     ) -> Result<[BufferGuard<V>; N], OpError> {
         let shared = &*self.shared;
@@ -62,6 +65,9 @@ impl<V: Verbs> Mesh<V> {
         if N as u32 > self.longest_list(to) {
             let depth = shared.send_depth(index);
             return Err(refused(VerbsError::QueueFull { queue: "send", depth }));
+        }
+        for (op, guard) in &mut list {
+            *op = one_sided(*op, guard.len() as usize)?;
         }
         let atomics = list.iter().any(|(op, _)| Atomic::of(op).is_some());
         let turn = Turn::new(shared, index, N as u32);
@@ -133,4 +139,17 @@ impl<V: Verbs> Mesh<V> {
         }
         Ok(buffers)
     }
+}
+
+/// An operation of a list, for just so many bytes: no adapter looks at a range's length. What takes a receive of the peer is none.
+fn one_sided<V: Verbs>(op: SendOp<'static, V>, len: usize) -> Result<SendOp<'static, V>, OpError> {
+    Ok(match op {
+        SendOp::Read { from } => SendOp::Read { from: exactly(from, len)? },
+        SendOp::Write { to, imm: None } => SendOp::Write { to: exactly(to, len)?, imm: None },
+        SendOp::CompareSwap { at, compare, swap } => SendOp::CompareSwap { at: word_of(at)?, compare, swap },
+        SendOp::FetchAdd { at, add } => SendOp::FetchAdd { at: word_of(at)?, add },
+        SendOp::Write { imm: Some(_), .. } | SendOp::Send { .. } | SendOp::SendTo { .. } => {
+            return Err(refused(VerbsError::Invalid("a message is no one-sided operation")));
+        }
+    })
 }

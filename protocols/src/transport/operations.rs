@@ -4,7 +4,7 @@
 use super::carried::put;
 use super::link::Event;
 use super::mesh::{BULK, Mesh, Shared};
-use super::peer::{Peer, keep};
+use super::peer::{Life, Peer, keep};
 use super::stand_in::{Asker, Atomic, StandIn};
 use super::{Lost, NotExecuted, OpError, Rank};
 use crate::rt::{BufferGuard, Failed, Local, QpHandle};
@@ -19,7 +19,8 @@ impl<V: Verbs> Mesh<V> {
     /// Compare-and-swap on a peer's word, or one's own through the adapter: the word's old value, which
     /// equals `compare` exactly where the swap was done.
     ///
-    /// Waits for the connection for as long as it takes: set a deadline.
+    /// Waits for the connection for as long as it takes: set a deadline. Like every operation toward a peer that was never met, it is for
+    /// whichever incarnation connects first, unless one is [expelled](Mesh::expel) before.
     pub async fn compare_swap(
         &self,
         to: Rank,
@@ -43,7 +44,7 @@ impl<V: Verbs> Mesh<V> {
         at: RemoteSlice,
         op: impl Fn(RemoteSlice) -> SendOp<'static, V>,
     ) -> Result<u64, OpError> {
-        let at = at.word(0).ok_or(too_short(8, at))?;
+        let at = word_of(at)?;
         let guard = self.buffer(8)?;
         // The far side refuses an atomic in whole or not at all.
         let part = |status| OpError::NotExecuted(NotExecuted::Failed(status));
@@ -170,6 +171,10 @@ impl<V: Verbs> Mesh<V> {
     ) -> Result<BufferGuard<V>, OpError> {
         let (shared, index) = (&*self.shared, turn.index);
         let atomic = Atomic::of(&op);
+        if atomic.is_some() && guard.len() != 8 {
+            // As an adapter does.
+            return Err(refused(VerbsError::Invalid("an atomic's old value needs one range of 8 bytes")));
+        }
         if let Some((at, atomic)) = atomic
             && index == self.me().index()
             && !shared.has_atomics()
@@ -178,12 +183,16 @@ impl<V: Verbs> Mesh<V> {
             put(&guard, 0, &old.to_ne_bytes()).map_err(refused)?;
             return Ok(guard);
         }
-        let (by, incarnations) = (turn.by, turn.incarnations);
+        let (by, life) = (turn.by, turn.life);
         let turn = turn.for_atomics(atomic.is_some()).for_bytes(!guard.is_empty());
         let Some(queue) = turn.await.map_err(OpError::NotExecuted)? else {
-            return self.carry((index, incarnations), op, guard).await;
+            return self.carry((index, life), op, guard).await;
         };
-        let guard = shared.planted_guard(index, guard).map_err(refused)?;
+        // What has no bytes goes over any rail, and memory of another one must not be named there.
+        let (guard, without_bytes) = match guard.is_empty() {
+            true => (BufferGuard::Nothing, Some(guard)),
+            false => (shared.planted_guard(index, guard).map_err(refused)?, None),
+        };
         let pending = queue.post(op, Local::Guarded(guard)).map_err(refused)?;
         let posted = shared.with_peer(index, |peer| {
             peer.last_op = queue.counts().0;
@@ -196,7 +205,7 @@ impl<V: Verbs> Mesh<V> {
         drop(queue);
         let (outcome, guard) = pending.await;
         let error = match outcome {
-            Ok(_) => return Ok(guard),
+            Ok(_) => return Ok(without_bytes.unwrap_or(guard)),
             Err(why) => failed(why, part),
         };
         if matches!(error, OpError::Unknown(_)) {
@@ -338,22 +347,22 @@ pub(super) struct Turn<'a, V: Verbs> {
     atomics: bool,
     /// Whether there are bytes to be moved.
     bytes: bool,
-    /// The peer's incarnation that the operation is meant for: its addresses mean nothing in another.
-    incarnations: u32,
+    /// The peer's life that the operation is meant for.
+    life: Life,
     /// Whose operation it is.
     by: Asker,
 }
 
 impl<'a, V: Verbs> Turn<'a, V> {
     pub fn new(shared: &'a Shared<V>, index: usize, places: u32) -> Turn<'a, V> {
-        let incarnations = shared.with_peer(index, |peer| peer.incarnations);
-        Turn { shared, index, places, ticket: None, atomics: false, bytes: true, incarnations, by: None }
+        let life = shared.with_peer(index, |peer| peer.life());
+        Turn { shared, index, places, ticket: None, atomics: false, bytes: true, life, by: None }
     }
 
-    /// For a request that follows another one, in the same incarnation of the peer.
+    /// For a request that follows another one, in the same life of the peer.
     pub fn behind(&self) -> Turn<'a, V> {
-        let &Turn { shared, index, incarnations, by, .. } = self;
-        Turn { shared, index, places: 1, ticket: None, atomics: false, bytes: true, incarnations, by }
+        let &Turn { shared, index, life, by, .. } = self;
+        Turn { shared, index, places: 1, ticket: None, atomics: false, bytes: true, life, by }
     }
 
     /// Whose turn it is at.
@@ -389,11 +398,11 @@ impl<V: Verbs> Future for Turn<'_, V> {
         if shared.closed.get() {
             return Poll::Ready(Err(NotExecuted::Closed));
         }
-        if let Some((asker, incarnations)) = self.by {
-            shared.with_peer(asker, |peer| shared.must_be(asker, peer, incarnations))?;
+        if let Some((asker, life)) = self.by {
+            shared.with_peer(asker, |peer| shared.must_be(asker, peer, life))?;
         }
         shared.with_peer(index, |peer| {
-            shared.must_be(index, peer, self.incarnations)?;
+            shared.must_be(index, peer, self.life)?;
             let first = match self.ticket {
                 None => peer.waiters.is_empty(),
                 Some(ticket) => peer.waiters.front().is_some_and(|w| w.ticket == ticket),
@@ -421,12 +430,13 @@ impl<V: Verbs> Future for Turn<'_, V> {
 }
 
 impl<V: Verbs> Shared<V> {
-    /// Refuses what is meant for another incarnation of a peer than the one that is there.
-    pub(super) fn must_be(&self, index: usize, peer: &Peer<V>, incarnations: u32) -> Result<(), NotExecuted> {
-        match peer.still_is(incarnations) {
+    /// Refuses what is meant for another life of a peer than the one that is there.
+    pub(super) fn must_be(&self, index: usize, peer: &Peer<V>, life: Life) -> Result<(), NotExecuted> {
+        let is_reset = !peer.gone && peer.incarnations != life.incarnations;
+        match peer.still_is(life) {
             true => Ok(()),
-            false if peer.gone => Err(NotExecuted::PeerGone(self.rank_at(index))),
-            false => Err(NotExecuted::PeerReset(self.rank_at(index))),
+            false if is_reset => Err(NotExecuted::PeerReset(self.rank_at(index))),
+            false => Err(NotExecuted::PeerGone(self.rank_at(index))),
         }
     }
 }
@@ -465,13 +475,19 @@ pub(super) fn refused(why: VerbsError) -> OpError {
     OpError::NotExecuted(NotExecuted::Refused(why))
 }
 
-fn too_short(need: usize, range: RemoteSlice) -> OpError {
+/// A remote range has fewer bytes than are needed.
+pub(super) fn too_short(need: usize, range: RemoteSlice) -> OpError {
     OpError::NotExecuted(NotExecuted::Length { need: need as u64, have: u64::from(range.len) })
 }
 
 /// The first `len` bytes of a remote range.
-fn exactly(range: RemoteSlice, len: usize) -> Result<RemoteSlice, OpError> {
+pub(super) fn exactly(range: RemoteSlice, len: usize) -> Result<RemoteSlice, OpError> {
     u32::try_from(len).ok().and_then(|len| range.slice(0..len)).ok_or(too_short(len, range))
+}
+
+/// The first word of a remote range.
+pub(super) fn word_of(range: RemoteSlice) -> Result<RemoteSlice, OpError> {
+    range.word(0).ok_or(too_short(8, range))
 }
 
 fn copy_out<V: Verbs>(guard: &BufferGuard<V>, into: &mut [u8]) -> Result<(), OpError> {

@@ -31,6 +31,14 @@ pub(super) struct Waiter {
     pub(super) waker: Waker,
 }
 
+/// The life of a peer that something is meant for: addresses mean nothing in another. What is meant for one who was never met is for
+/// whoever connects first, unless it was ended before.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) struct Life {
+    pub(super) incarnations: u32,
+    pub(super) ended: u32,
+}
+
 pub(super) struct Peer<V: Verbs> {
     pub(super) link: Link,
     pub(super) session: Session<Outgoing<V>>,
@@ -68,6 +76,9 @@ pub(super) struct Peer<V: Verbs> {
     pub(super) ups: u64,
     /// How often the peer was found to have begun a new incarnation.
     pub(super) incarnations: u32,
+    /// How often what waited for the peer was ended: its incarnation was expelled or has expelled this one, or it was a guest and is
+    /// forgotten. More may be meant for whoever is there next before anybody was met.
+    pub(super) ended: u32,
     /// The last operation on this node's memory that was posted here for it: how often the connection to oneself had stood by then, and
     /// which of that queue's sends it is.
     pub(super) acted: Option<(u64, u64)>,
@@ -152,6 +163,7 @@ impl<V: Verbs> Peer<V> {
             moves: 0,
             ups: 0,
             incarnations: 0,
+            ended: 0,
             acted: None,
             last_op: 0,
             gone: false,
@@ -179,9 +191,14 @@ impl<V: Verbs> Peer<V> {
         !self.is_guest && (waits || self.asks > 0)
     }
 
-    /// Whether it is there, in the incarnation of that number.
-    pub(super) fn still_is(&self, incarnations: u32) -> bool {
-        !self.gone && self.incarnations == incarnations
+    /// Its life as far as it is known.
+    pub(super) fn life(&self) -> Life {
+        Life { incarnations: self.incarnations, ended: self.ended }
+    }
+
+    /// Whether it is there, in that life.
+    pub(super) fn still_is(&self, life: Life) -> bool {
+        !self.gone && self.life() == life
     }
 
     /// The queue pair, if the connection stands and is neither fenced nor known to be broken: what were posted then would

@@ -21,7 +21,9 @@ impl<V: Verbs> Mesh<V> {
     /// There is no such peer, its incarnation was expelled, or the mesh is closed.
     pub async fn room(&self, to: Rank) -> Result<(), SendError> {
         let index = self.check(to, 0)?;
-        Room { shared: &self.shared, to, index, ticket: None }.await
+        let shared = &*self.shared;
+        let ended = shared.with_peer(index, |peer| peer.ended);
+        Room { shared, to, index, ended, ticket: None }.await
     }
 }
 
@@ -30,6 +32,8 @@ struct Room<'a, V: Verbs> {
     shared: &'a Shared<V>,
     to: Rank,
     index: usize,
+    /// Where this has changed, what is to be sent was for one who was expelled.
+    ended: u32,
     ticket: Option<u64>,
 }
 
@@ -42,7 +46,7 @@ impl<V: Verbs> Future for Room<'_, V> {
         }
         let most = self.shared.config.max_queued as usize;
         self.shared.with_peer(self.index, |peer| {
-            if peer.gone {
+            if peer.gone || peer.ended != self.ended {
                 return Poll::Ready(Err(SendError::PeerGone(self.to)));
             }
             let before = match self.ticket {

@@ -10,8 +10,9 @@
 //! - **A caller that does not wait any more** recalls nothing.
 //! - **A peer that was expelled, or has begun anew**, does nothing more by what it had asked for before.
 
+use super::carried::BEFORE_MEMORY_IS_ASKED_FOR;
 use super::mesh::{Mesh, Shared};
-use super::peer::Peer;
+use super::peer::{Life, Peer};
 use super::{Lost, NotExecuted, OpError, Planted};
 use crate::rt::WaitPoint;
 use crate::rt::sync::{Mailbox, MailboxSender, OneshotSender, mailbox, oneshot};
@@ -52,8 +53,8 @@ impl Atomic {
     }
 }
 
-/// Whose atomic it is: a peer's, in its incarnation of that number; or this node's own.
-pub(super) type Asker = Option<(usize, u32)>;
+/// Whose atomic it is: a peer's, in that life of its; or this node's own.
+pub(super) type Asker = Option<(usize, Life)>;
 
 /// An atomic that waits for its turn.
 pub(super) struct Asked {
@@ -156,8 +157,20 @@ impl<V: Verbs> Mesh<V> {
                 return Err(why);
             }
             let lost = |_| OpError::Unknown(Lost::AtPeer(me));
-            if self.own_word(at).at((by, at, old, next)).await.map_err(lost)? == next {
+            if self.own_word_in_time(at).at((by, at, old, next)).await.map_err(lost)? == next {
                 return Ok(old);
+            }
+        }
+    }
+
+    /// Reads a word that tells what became of a write, as soon as there is memory for that.
+    async fn own_word_in_time(&self, at: RemoteSlice) -> Result<u64, OpError> {
+        loop {
+            match self.own_word(at).at(at).await {
+                Err(why) if why.lacks_memory() => {
+                    self.shared.rt.sleep(BEFORE_MEMORY_IS_ASKED_FOR).at(at).await;
+                }
+                end => return end,
             }
         }
     }

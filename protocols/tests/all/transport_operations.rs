@@ -1,10 +1,13 @@
 //! One-sided operations: posted once, and what became of them told as it is.
 
-use crate::common::{Cluster, Dice, STYLES, ms, rank, seeds, us};
+use crate::common::{Cluster, Dice, STYLES, all_regions, begins, ms, rank, seeds, us};
 use std::cell::{Cell, RefCell};
+use std::future::poll_fn;
+use std::pin::Pin;
 use std::rc::Rc;
+use std::task::Poll;
 use weft_protocols::rt::BufferGuard;
-use weft_protocols::transport::{Channel, Lost, Mesh, NotExecuted, OpError};
+use weft_protocols::transport::{Channel, Lost, Mesh, MeshConfig, NotExecuted, OpError};
 use weft_sim::fault::{Fault, Link, Way};
 use weft_sim::{NodeId, Sim, SimMr};
 use weft_verbs::{AccessFlags, MemoryRegion, Nanos, RemoteSlice, SendOp, Wait, WcError};
@@ -441,4 +444,61 @@ fn a_closed_mesh_leaves_no_task_behind_whose_processor_stood_in_for_its_adapter(
     for member in &cluster.members {
         assert_eq!(member.rt.audit().tasks, 0);
     }
+}
+
+/// Operations toward a node that does not answer, each of which holds memory for a word.
+type Held = Vec<Pin<Box<dyn Future<Output = Result<u64, OpError>>>>>;
+
+/// Begins operations toward node 1 until there is no memory for another one.
+async fn hold_words(mesh: &Mesh<Sim>, held: &mut Held) {
+    loop {
+        let mesh = mesh.clone();
+        let nowhere = RemoteSlice { len: 8, ..RemoteSlice::default() };
+        let mut call: Pin<Box<dyn Future<Output = _>>> =
+            Box::pin(async move { mesh.fetch_add(rank(1), nowhere, 1).await });
+        if poll_fn(|cx| Poll::Ready(call.as_mut().poll(cx).is_ready())).await {
+            return;
+        }
+        held.push(call);
+    }
+}
+
+/// Its write was flushed, and before the connection to oneself stood again another operation had the write's memory.
+#[test]
+fn an_atomic_that_the_processor_executes_has_an_outcome_though_there_is_no_memory_to_look_at_its_word() {
+    let mut met = 0;
+    for nth in 0..16 {
+        let few = |config: &mut MeshConfig| (config.atomics, config.chunk) = (false, 1_024);
+        let cluster = Cluster::of_few_regions(2, 1, 1, few);
+        cluster.plan(us(1), Fault::Cut { link: Link::Node(NodeId(1)), way: Way::Both, lasts: None });
+        let (mr, at) = memory(&cluster.members[0].mesh, 16);
+        let (word, forged) = (at.word(0).expect("in bounds"), RemoteSlice { rkey: at.rkey ^ 0x5555, ..at });
+        let rt = cluster.members[0].rt.clone();
+        let got = run(&cluster, ms(50), async move |mesh| {
+            let (me, mut into) = (mesh.me(), [0; 16]);
+            mesh.read(me, at, &mut into).await.expect("it stands");
+            let (regions, mut held) = (all_regions(&rt), Held::new());
+            hold_words(&mesh, &mut held).await;
+            // One for the old value, and one for the read and the write in turn.
+            held.truncate(held.len() - 2);
+            let mut adds = Box::pin(mesh.fetch_add(me, word, 1));
+            begins(adds.as_mut()).await;
+            rt.sleep(Nanos(nth * 200)).await;
+            let mut breaks = Box::pin(mesh.read(me, forged, &mut into));
+            begins(breaks.as_mut()).await;
+            let before = held.len();
+            for _ in 0..2_000 {
+                rt.sleep(us(1)).await;
+                hold_words(&mesh, &mut held).await;
+            }
+            let taken = held.len() - before;
+            drop((held, regions));
+            (adds.await, taken, mesh.stats().unknown_outcomes)
+        });
+        let (end, taken, unknown) = got.expect("it ends");
+        assert!(!matches!(end, Err(OpError::Unknown(_))), "{nth}: {end:?}");
+        assert_eq!(mr.load(0), Ok(u64::from(end.is_ok())), "{nth}");
+        met += u32::from(end.is_ok() && taken > 0 && unknown > 0);
+    }
+    assert!(met > 0, "its memory is taken while its outcome is unknown");
 }

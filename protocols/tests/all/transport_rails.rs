@@ -4,12 +4,13 @@ use crate::common::{Cluster, STYLES, ms, rank, us};
 use std::cell::{Cell, RefCell};
 use std::future::{Future, poll_fn};
 use std::rc::Rc;
+use weft_protocols::rt::BufferGuard;
 use weft_protocols::transport::{
     Channel, Incoming, Lost, Mesh, MeshConfig, NotExecuted, OpError, TransportError,
 };
-use weft_sim::NodeId;
 use weft_sim::fault::{Fault, Link, Way};
-use weft_verbs::{AccessFlags, MemoryRegion, Nanos, RemoteSlice, Service, Wait};
+use weft_sim::{NodeId, Sim};
+use weft_verbs::{AccessFlags, MemoryRegion, Nanos, RemoteSlice, SendOp, Service, VerbsError, Wait};
 
 const CHANNEL: Channel = Channel(3);
 
@@ -191,6 +192,61 @@ fn operations_reach_the_memory_of_a_dead_rail_and_additions_of_all_are_counted()
         assert_eq!(cluster.members[2].mesh.stats().carried, 0);
         cluster.run(ms(200));
         cluster.assert_at_rest("after the operations");
+    }
+}
+
+/// A list whose second request is this one, from so many bytes of memory: how it ends.
+async fn list_of(mesh: &Mesh<Sim>, at: RemoteSlice, op: SendOp<'static, Sim>, len: u32) -> Option<OpError> {
+    let pool = mesh.pool(128);
+    let guard = |len| BufferGuard::Block { block: pool.alloc().expect("there is memory"), len };
+    let first = SendOp::Write { to: at, imm: None };
+    mesh.post_list(rank(1), [(first, guard(8)), (op, guard(len))]).await.err()
+}
+
+/// A read of more bytes than its range has read them over one rail, and over the other nothing at all.
+#[test]
+fn a_list_with_what_no_operation_is_or_has_room_for_is_refused_in_whole_over_either_rail() {
+    for other in [false, true] {
+        let cluster = Cluster::railed(2, 2, 1, Wait::Poll);
+        if other {
+            cluster.plan(Nanos(1), Fault::PortDown { node: NodeId(0), port: 1, lasts: None });
+        }
+        let memory = cluster.members[1].mesh.alloc(128, AccessFlags::all()).expect("there is memory");
+        memory.store(0, 5).expect("in it");
+        let all = memory.remote(0..128).expect("all of it");
+        let mesh = cluster.members[0].mesh.clone();
+        let ended = Rc::new(RefCell::new(None));
+        let keep = Rc::clone(&ended);
+        drop(cluster.members[0].rt.spawn(async move {
+            let at = all.slice(0..64).expect("in it");
+            let short = all.slice(0..4).expect("in it");
+            let old = mesh.fetch_add(rank(1), all.word(64).expect("in it"), 1).await;
+            let ends = [
+                list_of(&mesh, at, SendOp::Read { from: at }, 100).await,
+                list_of(&mesh, at, SendOp::Write { to: at, imm: None }, 100).await,
+                list_of(&mesh, at, SendOp::FetchAdd { at: short, add: 1 }, 8).await,
+                list_of(&mesh, at, SendOp::CompareSwap { at: short, compare: 5, swap: 6 }, 8).await,
+                list_of(&mesh, at, SendOp::Send { imm: None }, 8).await,
+                list_of(&mesh, at, SendOp::Write { to: at, imm: Some(1) }, 8).await,
+            ];
+            let new = mesh.fetch_add(rank(1), all.word(64).expect("in it"), 1).await;
+            *keep.borrow_mut() = Some((ends, [old, new]));
+        }));
+        cluster.run(ms(50));
+        let (ends, words) = ended.take().expect("it ends");
+        let length = |need, have| Some(OpError::NotExecuted(NotExecuted::Length { need, have }));
+        assert_eq!(ends[..4], [length(100, 64), length(100, 64), length(8, 4), length(8, 4)], "{other}");
+        for end in &ends[4..] {
+            let refused =
+                matches!(end, Some(OpError::NotExecuted(NotExecuted::Refused(VerbsError::Invalid(_)))));
+            assert!(refused, "{other}: {end:?}");
+        }
+        assert_eq!((words, memory.load(0)), ([Ok(0), Ok(1)], Ok(5)), "{other}: nothing of them was executed");
+        let stats = cluster.members[0].mesh.stats();
+        assert_eq!(
+            (stats.carried > 0, cluster.members[0].mesh.rail(rank(1))),
+            (other, Some(u8::from(other)))
+        );
     }
 }
 

@@ -148,7 +148,7 @@ pub struct Service {
 }
 
 /// Bytes of a global route header, which precedes every datagram in its receive buffer (IBA 11.4.1.2).
-pub const GRH: u32 = 40;
+pub const GRH: u32 = weft_verbs::GRH;
 
 /// The global route header of a packet with `len` bytes behind it (IBA 8.3).
 pub fn global_route_header(route: Route, service: Service, len: u32) -> [u8; GRH as usize] {

@@ -87,6 +87,7 @@ impl World {
             max_dest_rd_atomic: limits.max_rd_atomic,
             max_rd_atomic: limits.max_rd_atomic,
             max_srq: limits.max_srq,
+            max_srq_wr: limits.max_wr,
         }
     }
 

@@ -46,9 +46,6 @@ pub(super) fn ready<V: Verbs>(end: &End<V>, setup: &Setup) -> Outcome {
     Ok(end.qp.modify(&end.to_rts(setup, 0))?)
 }
 
-/// The header that precedes a datagram in its buffer (IBA 11.4.1.2).
-const GRH: u32 = 40;
-
 fn a_datagram_arrives_and_names_its_sender<H: Harness>(bed: &mut TestBed<'_, H>) -> Outcome {
     let setup = Setup::new(bed);
     let (a, b) = (datagram_end(bed, 0, &setup)?, datagram_end(bed, 1, &setup)?);

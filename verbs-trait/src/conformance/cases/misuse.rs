@@ -306,6 +306,12 @@ fn sizes_beyond_the_device_are_refused<H: Harness>(bed: &mut TestBed<'_, H>) -> 
         });
         check_refused!(made, VerbsError::TooLarge { .. }, "a queue pair of {caps:?}");
     }
+    if device.caps.contains(Caps::SRQ)
+        && let Some(wr) = device.max_srq_wr.checked_add(1)
+    {
+        let made = end.pd.create_srq(wr, 1);
+        check_refused!(made, VerbsError::TooLarge { .. }, "a shared receive queue of {wr}");
+    }
     Ok(())
 }
 

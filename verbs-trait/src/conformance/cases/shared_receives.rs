@@ -208,7 +208,6 @@ fn drawn<H: Harness>(bed: &mut TestBed<'_, H>) -> Outcome<Drawn<H::V>> {
 }
 
 fn a_datagram_too_long_costs_a_shared_receive_and_no_more<H: Harness>(bed: &mut TestBed<'_, H>) -> Outcome {
-    const GRH: u32 = 40;
     let Drawn { a, b, srq } = drawn(bed)?;
     let ah = a.pd.create_ah(&a.path_to(&b)?)?;
     b.fill(0, &[0xee; 400])?;
