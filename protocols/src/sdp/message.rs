@@ -296,6 +296,28 @@ impl<'a> Message<'a> {
         }
     }
 
+    /// What it tells of the stream that it is on; none of what makes a stream, ends it at once, or is on none.
+    pub fn header(&self) -> Option<&Header> {
+        match self {
+            Message::Data { header, .. }
+            | Message::SrcAvail { header, .. }
+            | Message::SinkAvail { header, .. }
+            | Message::RdmaRdCompl { header, .. }
+            | Message::RdmaWrCompl { header, .. }
+            | Message::SrcAvailCancel { header }
+            | Message::SendSm { header }
+            | Message::SinkAvailCancel { header }
+            | Message::SinkCancelAck { header }
+            | Message::ModeChange { header, .. }
+            | Message::ChRcvBuf { header, .. }
+            | Message::ChRcvBufAck { header, .. }
+            | Message::DisConn { header } => Some(header),
+            Message::Hello { .. } | Message::HelloAck { .. } | Message::Reject { .. } => None,
+            Message::SuspComm { .. } | Message::SuspCommAck { .. } | Message::AckRecv { .. } => None,
+            Message::Probe | Message::AbortConn { .. } => None,
+        }
+    }
+
     /// Reads bytes; none if they are no message.
     pub fn decode(bytes: &'a [u8]) -> Option<Message<'a>> {
         let (&[kind, code, 0, 0], rest) = bytes.split_first_chunk()? else { return None };

@@ -238,24 +238,15 @@ impl<V: Verbs> Sdp<V> {
                 let there = Address { rank: from, port: from_port };
                 return self.on_hello(id, port, there, greeting);
             }
-            Message::Data { header, .. }
-            | Message::SrcAvail { header, .. }
-            | Message::SinkAvail { header, .. }
-            | Message::RdmaRdCompl { header, .. }
-            | Message::RdmaWrCompl { header, .. }
-            | Message::SrcAvailCancel { header }
-            | Message::SendSm { header }
-            | Message::SinkAvailCancel { header }
-            | Message::SinkCancelAck { header }
-            | Message::ModeChange { header, .. }
-            | Message::ChRcvBuf { header, .. }
-            | Message::ChRcvBufAck { header, .. }
-            | Message::DisConn { header } => header.to,
             Message::HelloAck { to, .. } | Message::Reject { to, .. } | Message::AbortConn { to, .. } => to,
             Message::SuspComm { rail, number } => return self.on_susp_comm(from, rail, number),
             Message::SuspCommAck { number } => return self.on_susp_comm_ack(from, number),
             Message::AckRecv { rail } => return self.on_ack_recv(from, rail),
-            Message::Probe => return,
+            _ => match message.header() {
+                Some(header) => header.to,
+                // It has arrived: that is all that it asks for.
+                None => return,
+            },
         };
         let socket = self.shared.table.borrow().get(to).cloned();
         let Some(socket) = socket.filter(|socket| socket.peer == from) else {
