@@ -2,7 +2,7 @@
 
 use super::service::{Sdp, Shared};
 use super::socket::Socket;
-use super::suspend::Suspended;
+use super::suspend::{Asked, Suspended};
 use crate::transport::{Rank, SendError};
 use std::rc::Rc;
 use weft_verbs::{Nanos, Verbs};
@@ -25,6 +25,8 @@ pub(super) struct Outbox<V: Verbs> {
     pub suspended: Option<Suspended>,
     /// How often that was so.
     pub suspensions: u32,
+    /// The peer has asked while this end did, and has not said that it goes on.
+    pub asked: Option<Asked>,
 }
 
 impl<V: Verbs> Default for Outbox<V> {
@@ -38,6 +40,7 @@ impl<V: Verbs> Default for Outbox<V> {
             under_way: 0,
             suspended: None,
             suspensions: 0,
+            asked: None,
         }
     }
 }

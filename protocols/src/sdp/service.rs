@@ -532,6 +532,7 @@ impl<V: Verbs> Sdp<V> {
     /// A peer has begun anew, was expelled, or has expelled this node: what it knew is fenced, and nothing is said to it.
     pub(super) fn is_no_more(&self, peer: Rank) {
         self.each_of(peer, |end| end.fail(Failure::Reset, false));
+        self.outbox(peer, |outbox| outbox.asked = None);
         self.go_on(peer);
     }
 

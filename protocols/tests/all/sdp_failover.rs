@@ -80,7 +80,12 @@ impl Got {
 
 /// Writes coded bytes from the first node to the second one, a part every so often: by calls that borrow, or with owned buffers.
 fn transfer(cluster: &Cluster, options: SdpOptions, owned: bool) -> (Got, [Sdp<Sim>; 2]) {
-    let [(near_rt, near), (far_rt, far)] = [0, 1].map(|node| sockets(&cluster.members[node], options));
+    transfer_of(cluster, [options; 2], owned)
+}
+
+/// The same between nodes that have options of their own.
+fn transfer_of(cluster: &Cluster, options: [SdpOptions; 2], owned: bool) -> (Got, [Sdp<Sim>; 2]) {
+    let [(near_rt, near), (far_rt, far)] = [0, 1].map(|node| sockets(&cluster.members[node], options[node]));
     let got = Got::default();
     let (reads, serves) = (got.clone(), far.clone());
     let rt = far_rt.clone();
@@ -396,6 +401,37 @@ fn a_move_that_was_given_up_does_not_happen_later() {
         }
     }
     assert!(given_up.iter().all(|given_up| *given_up > 10), "{given_up:?}");
+}
+
+/// What the second node reads is held up by a cut for longer than its own move may take; the first node's move may take as long as it will.
+#[test]
+fn a_move_that_a_peer_asks_for_is_answered_though_one_s_own_was_given_up_meanwhile() {
+    let mut given_up = 0;
+    for after in (0..10).map(|n| us(n * 10)) {
+        let cluster = Cluster::slow_to_give_up(2, 2, 4);
+        let patience = |move_timeout| SdpOptions { move_timeout, ..OPTIONS() };
+        let (got, sdp) = transfer_of(&cluster, [patience(None), patience(Some(ms(2)))], true);
+        let ends = Rc::new(Cell::new([None; 2]));
+        for (mover, begins) in [(1, us(150)), (0, us(1_000))] {
+            let (rt, keep, moves) = (cluster.members[mover].rt.clone(), Rc::clone(&ends), sdp[mover].clone());
+            drop(rt.clone().spawn(async move {
+                rt.sleep_until(ms(2) + begins).await;
+                let end = moves.move_to(rank(1 - mover), 1).await;
+                let mut ends = keep.get();
+                ends[mover] = Some(end);
+                keep.set(ends);
+            }));
+        }
+        let link = Link::Port(NodeId(1), 1);
+        cluster.plan(ms(2) + after, Fault::Cut { link, way: Way::From, lasts: Some(ms(5)) });
+        cluster.run(ms(300));
+        got.is_whole();
+        let [asked, own] = ends.get();
+        assert_eq!(asked, Some(Ok(1)), "{after}: {own:?}");
+        assert_eq!(sdp.each_ref().map(Sdp::held_up), [0, 0], "{after}");
+        given_up += u32::from(own == Some(Err(SdpError::TimedOut)));
+    }
+    assert!(given_up > 3, "{given_up}");
 }
 
 #[test]
