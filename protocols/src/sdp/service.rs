@@ -325,8 +325,11 @@ impl<V: Verbs> Sdp<V> {
     }
 
     /// Sends a message that belongs to no stream of this node. Where the transport has no room or no memory for it, it is sent when there is
-    /// some.
+    /// some. What answers the last life of a peer is of no use to its next one.
     pub(super) fn answer(&self, to: Rank, message: &Message<'_>) {
+        if self.is_over(to) {
+            return;
+        }
         let mut bytes = Vec::new();
         message.encode(&mut bytes);
         let sent = self.shared.mesh.send(to, CHANNEL, &bytes);
@@ -336,10 +339,12 @@ impl<V: Verbs> Sdp<V> {
         }
     }
 
-    /// Sends a message that belongs to no stream as soon as the transport has room and memory for it; not if that is not waited for.
+    /// Sends a message that belongs to no stream as soon as the transport has room and memory for it; not if that is not waited for, nor if the
+    /// peer begins anew meanwhile.
     pub(super) async fn say(&self, to: Rank, bytes: &[u8]) {
         let Shared { mesh, rt, .. } = &*self.shared;
-        while mesh.room(to).await.is_ok() {
+        let life = mesh.resets_of(to);
+        while mesh.room(to).await.is_ok() && mesh.resets_of(to) == life {
             match mesh.send(to, CHANNEL, bytes) {
                 Err(SendError::Full { .. }) => {}
                 Err(SendError::Memory(_)) => rt.sleep(BEFORE_MEMORY_IS_ASKED_FOR).await,
@@ -445,7 +450,8 @@ impl<V: Verbs> Sdp<V> {
         self.send_with(socket, message, &nothing, 0..0);
     }
 
-    /// Sends a message of a stream, with a range of bytes behind it; the transport has room.
+    /// Sends a message of a stream, with a range of bytes behind it; the transport has room. To a peer that has begun anew nothing is sent of
+    /// what was with its last life: it waits in the inbox that these streams have ended.
     fn send_with(
         &self,
         socket: &Rc<Socket<V>>,
@@ -453,6 +459,9 @@ impl<V: Verbs> Sdp<V> {
         parts: &impl Bytes,
         range: Range<usize>,
     ) {
+        if self.is_over(socket.peer) {
+            return;
+        }
         let mut head = self.shared.frame.borrow_mut();
         head.clear();
         message.encode(&mut head);

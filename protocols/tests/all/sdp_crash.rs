@@ -320,3 +320,46 @@ fn nothing_is_written_into_the_next_life_of_a_peer_by_what_its_last_one_had_adve
         drop((near, again));
     }
 }
+
+/// Messages to the dead peer that nobody acknowledges are all that the transport keeps. What waits for room behind them was meant for the
+/// peer's last life: bytes of a stream, and a connection that was asked for.
+#[test]
+fn nothing_that_waited_for_room_is_sent_to_the_next_life_of_a_peer() {
+    let mut cluster = Cluster::narrow(2, 12, Wait::Poll, 2);
+    let options = SdpOptions { connect_timeout: None, give_up: Nanos::MAX, buffers: 8, ..OPTIONS() };
+    let [(near_rt, near), far] = [0, 1].map(|node| sockets(&cluster.members[node], options));
+    accepts_and_rests(far, PORT);
+    let ends = Rc::new(Cell::new([None; 2]));
+    let (tell, asks, rt) = (Rc::clone(&ends), near.clone(), near_rt.clone());
+    drop(near_rt.spawn(async move {
+        let stream = asks.connect(rank(1), PORT).await.expect("the server listens");
+        rt.sleep_until(CRASH + ms(1)).await;
+        let end = loop {
+            if let Err(why) = stream.write(&[1; 200]).await {
+                break why;
+            }
+        };
+        tell.set([Some(end), tell.get()[1]]);
+    }));
+    let (tell, asks, rt) = (Rc::clone(&ends), near.clone(), near_rt.clone());
+    drop(near_rt.spawn(async move {
+        rt.sleep_until(CRASH + ms(3)).await;
+        let end = asks.connect(rank(1), PORT).await.map(drop);
+        tell.set([tell.get()[0], end.err()]);
+    }));
+    cluster.plan(CRASH, Fault::Crash { node: NodeId(1) });
+    cluster.run(CRASH + ms(10));
+    assert_eq!(ends.get(), [None; 2], "both wait");
+    cluster.plan(cluster.fabric.now(), Fault::Restart { node: NodeId(1) });
+    cluster.run(us(5));
+    cluster.members[1] = cluster.start(1);
+    let (_, again) = sockets(&cluster.members[1], options);
+    let listener = again.bind(PORT).expect("free");
+    cluster.members[1].mesh.send(rank(0), CHANNEL, &[1]).expect("there is room");
+    cluster.run(ms(200));
+    assert_eq!(ends.get(), [Some(SdpError::Reset); 2]);
+    let stats = again.stats();
+    assert_eq!((stats.accepted, stats.refused, stats.out_of_turn, stats.late), (0, 0, 0, 0), "{stats:?}");
+    assert_eq!((near.streams(), again.streams()), (0, 0));
+    drop(listener);
+}
