@@ -314,6 +314,24 @@ fn probes_do_not_take_a_peer_that_answers_for_dead_and_end_when_nothing_is_open(
     assert!(cluster.members.iter().all(|member| member.rt.audit().timers == 0));
 }
 
+/// What is kept alive has something open from its question on, however long a peer may be silent until it is given up.
+#[test]
+fn probes_find_the_dead_link_of_a_reader_whose_stream_is_kept_alive_and_never_given_up() {
+    let cluster = Cluster::slow_to_give_up(2, 2, 8);
+    let options = SdpOptions { keepalive: Some(ms(5)), probe: Some(ms(4)), give_up: Nanos::MAX, ..OPTIONS() };
+    let (near_rt, near) = sockets(&cluster.members[0], options);
+    // Its peer asks nothing: what is found is found by the reader.
+    accepts_and_rests(sockets(&cluster.members[1], OPTIONS()), PORT);
+    let asks = near.clone();
+    drop(near_rt.spawn(async move {
+        let stream = asks.connect(rank(1), PORT).await.expect("the server listens");
+        let _ = stream.read(&mut [0]).await;
+    }));
+    cluster.plan(ms(50), Fault::Cut { link: Link::Port(NodeId(1), 1), way: Way::Both, lasts: None });
+    cluster.run(ms(50) + ms(5) * 2 + ms(4) * 2);
+    assert!(near.stats().found_dead >= 1);
+}
+
 #[test]
 fn keepalive_tells_a_reader_of_a_peer_that_is_gone_and_nothing_else_does() {
     for keepalive in [None, Some(ms(5))] {
