@@ -59,6 +59,8 @@ pub(super) struct Shared<V: Verbs> {
     next_port: Cell<u16>,
     /// How many owned buffers were made.
     pub buffers: Cell<u64>,
+    /// A read goes into memory that messages are sent from.
+    pub lent: Cell<bool>,
 }
 
 impl<V: Verbs> Sdp<V> {
@@ -87,6 +89,7 @@ impl<V: Verbs> Sdp<V> {
                 frame: RefCell::default(),
                 next_port: Cell::new(*EPHEMERAL.start()),
                 buffers: Cell::new(0),
+                lent: Cell::new(false),
             }),
         };
         drop(rt.spawn(sdp.clone().listen(inbox)));
