@@ -216,6 +216,8 @@ impl<V: Verbs> Sdp<V> {
             socket.wake();
         });
         self.shared.listeners.borrow().values().for_each(|backlog| backlog.closed());
+        // Who waits for a move sees that the node has left.
+        self.shared.moving.notify();
     }
 
     /// Whether a peer has begun anew, and its streams, which ended with that, have yet to hear of it. What they know of its memory is of

@@ -72,6 +72,9 @@ impl<V: Verbs> Sdp<V> {
         let shared = &self.shared;
         self.within(shared.options.move_timeout, self.answers(peer, rail)).await?;
         shared.moving.until(|| !self.is_suspended(peer) || self.is_closed()).await;
+        if self.is_closed() {
+            return Err(SdpError::Closed);
+        }
         self.suspend(peer, rail, true);
         let end = self.within(shared.options.move_timeout, self.try_move(peer)).await;
         // Whatever became of it, both ends go on. Who waits for the move does not wait until that can be said.
@@ -116,7 +119,7 @@ impl<V: Verbs> Sdp<V> {
         self.outbox(peer, |outbox| outbox.suspended.iter_mut().for_each(|suspended| suspended.said = true));
         self.watch(peer, shared.options.give_up);
         let answered = || self.suspended(peer).is_none_or(|suspended| suspended.answered);
-        shared.moving.until(answered).await;
+        shared.moving.until(|| answered() || self.is_closed()).await;
         let Some(Suspended { rail, .. }) = self.suspended(peer) else { return Err(SdpError::Reset) };
         shared.mesh.move_to(peer, rail);
         loop {

@@ -452,6 +452,38 @@ fn a_move_that_a_peer_asks_for_is_answered_though_one_s_own_was_given_up_meanwhi
     assert!(given_up > 3, "{given_up}");
 }
 
+/// The first node has suspended the second one and cannot say any more that it goes on; the second one leaves while its own move waits for that.
+#[test]
+fn a_move_ends_when_its_node_leaves_while_the_peer_s_move_holds_it_up() {
+    let cluster = Cluster::slow_to_give_up(2, 2, 4);
+    let options = SdpOptions { move_timeout: None, ..OPTIONS() };
+    let [(near_rt, near), (far_rt, far)] = [0, 1].map(|node| sockets(&cluster.members[node], options));
+    accepts_and_rests((far_rt.clone(), far.clone()), PORT);
+    let (asks, rt) = (near.clone(), near_rt.clone());
+    drop(near_rt.spawn(async move {
+        let _stream = asks.connect(rank(1), PORT).await.expect("the server listens");
+        rt.sleep_until(ms(2)).await;
+        let _moved = asks.move_to(rank(1), 1).await;
+        rt.sleep(Nanos::from_secs(60)).await;
+    }));
+    cluster.run(ms(2));
+    while far.held_up() == 0 {
+        assert!(cluster.fabric.now() < ms(20), "the peer's move begins");
+        cluster.run(Nanos(500));
+    }
+    let link = Link::Node(NodeId(0));
+    cluster.plan(cluster.fabric.now(), Fault::Cut { link, way: Way::Both, lasts: None });
+    let ended = Rc::new(Cell::new(None));
+    let (tell, moves) = (Rc::clone(&ended), far.clone());
+    // Its connection stands there already, so that no trial is made.
+    drop(far_rt.spawn(async move { tell.set(Some(moves.move_to(rank(0), 0).await)) }));
+    cluster.run(ms(1));
+    assert_eq!((ended.get(), far.held_up()), (None, 1));
+    cluster.members[1].close_at(cluster.fabric.now());
+    cluster.run(ms(1));
+    assert_eq!(ended.get(), Some(Err(SdpError::Closed)));
+}
+
 #[test]
 fn a_send_whose_buffer_is_wanted_back_behind_the_end_of_the_stream_is_carried_out() {
     let cluster = Cluster::new(2, 4, Wait::Poll);
