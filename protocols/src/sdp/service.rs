@@ -235,8 +235,7 @@ impl<V: Verbs> Sdp<V> {
     fn on_message(&self, received: Received) {
         let from = received.from();
         let Some(message) = Message::decode(received.bytes()) else {
-            self.shared.stats.borrow_mut().malformed += 1;
-            return;
+            return self.on_malformed(from, received.bytes());
         };
         let to = match message {
             Message::Hello { id, port, from_port, greeting } => {
@@ -289,6 +288,15 @@ impl<V: Verbs> Sdp<V> {
         // Whatever it is, credits and an acknowledgement come with it.
         self.flush(&socket);
         socket.wake();
+    }
+
+    /// Bytes that are no message. The stream that they name has a hole there, and ends: else both ends might wait for what they said.
+    fn on_malformed(&self, from: Rank, bytes: &[u8]) {
+        self.shared.stats.borrow_mut().malformed += 1;
+        let socket = Message::names(bytes).and_then(|to| self.shared.table.borrow().get(to).cloned());
+        if let Some(socket) = socket.filter(|socket| socket.peer == from && socket.lives()) {
+            self.abort(&socket);
+        }
     }
 
     /// A message for a stream that is not there: this end has given it up, if that is in order. A connection that was made too late is told so.
