@@ -334,6 +334,30 @@ fn no_message_whatever_it_says_panics_and_one_out_of_state_aborts_its_stream() {
     assert_eq!(sdp.streams(), 0);
 }
 
+#[test]
+fn a_vectored_read_fills_its_places_in_order_with_what_is_there_and_waits_for_no_more() {
+    both(
+        OPTIONS(),
+        |place| async move {
+            let stream = connect(&place).await;
+            assert_eq!(stream.write_vectored(&[b"one ", b"", b"message"]).await, Ok(11));
+            place.rt.sleep(ms(5)).await;
+            stream.write_all(b"and more").await.expect("written");
+            stream.close().await.expect("closed");
+        },
+        |place| async move {
+            let stream = accept(&place).await;
+            let (mut head, mut none, mut middle, mut tail) = ([0; 4], [0; 0], [0; 5], [0; 9]);
+            let read = stream.read_vectored(&mut [&mut head, &mut none, &mut middle, &mut tail]).await;
+            assert_eq!((read, &head, &middle, &tail[..2]), (Ok(11), b"one ", b"messa", &b"ge"[..]));
+            assert_eq!(stream.read_vectored(&mut [&mut none]).await, Ok(0));
+            assert_eq!(stream.read_vectored(&mut [&mut head, &mut tail]).await, Ok(8));
+            assert_eq!((&head, &tail[..4]), (b"and ", &b"more"[..]));
+            assert_eq!(stream.read_vectored(&mut [&mut head, &mut tail]).await, Ok(0), "the end");
+        },
+    );
+}
+
 /// A message of a known kind with a byte too few: its stream has a hole there, and neither end would say anything any more.
 #[test]
 fn a_message_that_is_none_aborts_the_stream_that_it_names() {
