@@ -207,7 +207,8 @@ impl<V: Verbs> Sdp<V> {
         self.follow_on(peer, None);
     }
 
-    /// The same, unless the peer has asked meanwhile: then nothing is started until it says that it goes on. It wants what it was told last.
+    /// The same, unless the peer has asked meanwhile: then nothing is started until it says that it goes on. A peer whose wish gives way to this
+    /// end's goes where it was told.
     fn follow_on(&self, peer: Rank, asked: Option<Asked>) {
         let ended = self.outbox(peer, |outbox| outbox.suspended.take());
         if let Some(home) = ended.and_then(|ended| ended.home) {
