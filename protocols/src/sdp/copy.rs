@@ -200,13 +200,18 @@ impl<V: Verbs, P: FnMut(u64)> Sender<'_, V, P> {
             if under_way.len() == DEPTH {
                 free.push(self.end_first(&mut under_way).await?);
             }
-            let buffer = free.pop().map_or_else(|| self.sdp.buffer(longest), Ok)?;
+            at += part.len() as u64;
+            let Some(buffer) = free.pop().or_else(|| self.sdp.buffer(longest).ok()) else {
+                // Where no memory can be registered, it goes through private buffers, behind what is under way.
+                self.stream.write_all(part).await?;
+                self.tell();
+                continue;
+            };
             buffer.write(0, part)?;
             let (stream, part) = (Rc::clone(self.stream), part.len() as u32);
             under_way.push_back(self.rt.spawn(async move { stream.send(buffer, part).await }));
             // Its turn comes before that of the next one.
             self.rt.yield_now().await;
-            at += u64::from(part);
         }
         while !under_way.is_empty() {
             self.end_first(&mut under_way).await?;
@@ -222,12 +227,16 @@ impl<V: Verbs, P: FnMut(u64)> Sender<'_, V, P> {
             Some(first) => first.await,
             None => None,
         };
-        let (_, there) = self.stream.acknowledged();
-        (self.progress)(there.saturating_sub(self.before));
+        self.tell();
         // A task that was not carried out is one of a node that has ended.
         let (sent, buffer) = ended.unwrap_or((Err(SdpError::Closed), None));
         sent?;
         buffer.ok_or(CopyError::Stream(SdpError::Closed))
+    }
+
+    fn tell(&mut self) {
+        let (_, there) = self.stream.acknowledged();
+        (self.progress)(there.saturating_sub(self.before));
     }
 }
 
@@ -298,12 +307,20 @@ async fn receive<V: Verbs>(
     check_name(&name)?;
     let mut file = store.create(&name, len).await.map_err(CopyError::Store)?;
     let part = part_of(len);
-    let (mut buffer, mut bytes) = (sdp.buffer(part)?, vec![0; part as usize]);
+    let (mut buffer, mut bytes) = (sdp.buffer(part).ok(), vec![0; part as usize]);
     let mut got = 0;
     while got < len {
-        let (received, back) = stream.recv(buffer).await;
-        let part = received? as usize;
-        buffer = back.ok_or(SdpError::Closed)?;
+        let part = match buffer.take() {
+            Some(owned) => {
+                let (received, back) = stream.recv(owned).await;
+                let (part, back) = (received? as usize, back.ok_or(SdpError::Closed)?);
+                back.read(0, &mut bytes[..part])?;
+                buffer = Some(back);
+                part
+            }
+            // No memory could be registered: bytes are copied.
+            None => stream.read(&mut bytes).await?,
+        };
         if part == 0 {
             return Err(CopyError::Incomplete { got, len });
         }
@@ -311,7 +328,6 @@ async fn receive<V: Verbs>(
         if got > len {
             return Err(CopyError::Stranger);
         }
-        buffer.read(0, &mut bytes[..part])?;
         file.append(&bytes[..part]).await.map_err(CopyError::Store)?;
         progress(got);
     }

@@ -101,7 +101,8 @@ impl<V: Verbs> Sdp<V> {
                 if mesh.oldest_unacknowledged(peer).is_none() {
                     self.ask(peer);
                 }
-                // One who does not acknowledge is given up.
+                // Its link may be dead, and one who does not acknowledge is given up.
+                self.probe(peer);
                 self.patience(peer).into_iter().for_each(|give_up| self.watch(peer, give_up));
             }
         }

@@ -296,6 +296,35 @@ impl<'a> Message<'a> {
         }
     }
 
+    /// What it tells of the stream that it is on; none of what makes a stream, ends it at once, or is on none.
+    pub fn header(&self) -> Option<&Header> {
+        match self {
+            Message::Data { header, .. }
+            | Message::SrcAvail { header, .. }
+            | Message::SinkAvail { header, .. }
+            | Message::RdmaRdCompl { header, .. }
+            | Message::RdmaWrCompl { header, .. }
+            | Message::SrcAvailCancel { header }
+            | Message::SendSm { header }
+            | Message::SinkAvailCancel { header }
+            | Message::SinkCancelAck { header }
+            | Message::ModeChange { header, .. }
+            | Message::ChRcvBuf { header, .. }
+            | Message::ChRcvBufAck { header, .. }
+            | Message::DisConn { header } => Some(header),
+            Message::Hello { .. } | Message::HelloAck { .. } | Message::Reject { .. } => None,
+            Message::SuspComm { .. } | Message::SuspCommAck { .. } | Message::AckRecv { .. } => None,
+            Message::Probe | Message::AbortConn { .. } => None,
+        }
+    }
+
+    /// The stream at the receiver that bytes name which are no message, where they are of a kind that names one.
+    pub fn names(bytes: &[u8]) -> Option<Handle> {
+        let (&[kind, ..], rest) = bytes.split_first_chunk::<4>()?;
+        let of_none = matches!(kind, HELLO | SUSP_COMM | SUSP_COMM_ACK | ACK_RECV | PROBE);
+        if of_none { None } else { Reader(rest).handle() }
+    }
+
     /// Reads bytes; none if they are no message.
     pub fn decode(bytes: &'a [u8]) -> Option<Message<'a>> {
         let (&[kind, code, 0, 0], rest) = bytes.split_first_chunk()? else { return None };
@@ -452,6 +481,23 @@ mod tests {
             assert_eq!(bytes.len(), control + data);
             assert!(control <= LONGEST_CONTROL as usize, "{message:?}");
             assert!((0..control).all(|end| Message::decode(&bytes[..end]).is_none()), "{message:?}");
+        }
+    }
+
+    #[test]
+    fn what_is_left_of_a_message_names_its_stream() {
+        for message in all() {
+            let mut bytes = Vec::new();
+            message.encode(&mut bytes);
+            let of = match message {
+                Message::HelloAck { to, .. } | Message::Reject { to, .. } | Message::AbortConn { to, .. } => {
+                    Some(to)
+                }
+                _ => message.header().map(|header| header.to),
+            };
+            assert_eq!(Message::names(&bytes), of, "{message:?}");
+            assert_eq!(Message::names(&bytes[..bytes.len().min(12)]), of, "{message:?}");
+            assert_eq!(Message::names(&bytes[..bytes.len().min(11)]), None, "{message:?}");
         }
     }
 }

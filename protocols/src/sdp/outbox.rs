@@ -2,7 +2,7 @@
 
 use super::service::{Sdp, Shared};
 use super::socket::Socket;
-use super::suspend::Suspended;
+use super::suspend::{Asked, Suspended};
 use crate::transport::{Rank, SendError};
 use std::rc::Rc;
 use weft_verbs::{Nanos, Verbs};
@@ -25,6 +25,8 @@ pub(super) struct Outbox<V: Verbs> {
     pub suspended: Option<Suspended>,
     /// How often that was so.
     pub suspensions: u32,
+    /// The peer has asked while this end did, and has not said that it goes on.
+    pub asked: Option<Asked>,
 }
 
 impl<V: Verbs> Default for Outbox<V> {
@@ -38,12 +40,18 @@ impl<V: Verbs> Default for Outbox<V> {
             under_way: 0,
             suspended: None,
             suspensions: 0,
+            asked: None,
         }
     }
 }
 
 /// Into how many parts the time is divided after which a peer is given up; it is looked at after each.
 const LOOKS: u64 = 8;
+
+/// How long a peer has been seen to be silent when it is given up: it may have been so for one part of the time before.
+fn over_after(give_up: Nanos) -> Nanos {
+    give_up / LOOKS * (LOOKS - 1)
+}
 
 impl<V: Verbs> Sdp<V> {
     /// Has a stream try again once the transport takes messages to its peer.
@@ -97,11 +105,24 @@ impl<V: Verbs> Sdp<V> {
     /// The patience of those who give a peer up first: of its streams, and of the node while it starts nothing with the peer. None if nobody
     /// does.
     pub(super) fn patience(&self, peer: Rank) -> Option<Nanos> {
+        self.all_patience(peer).into_iter().min()
+    }
+
+    /// The patience of each of them.
+    fn all_patience(&self, peer: Rank) -> Vec<Nanos> {
         let node = self.is_suspended(peer).then_some(self.shared.options.give_up);
         let table = self.shared.table.borrow();
         let streams = table.all().filter(|socket| socket.peer == peer && socket.lives());
         let all = streams.map(|socket| socket.options.give_up).chain(node);
-        all.filter(|give_up| *give_up != Nanos::MAX).min()
+        all.filter(|give_up| *give_up != Nanos::MAX).collect()
+    }
+
+    /// How long to rest until a peer is looked at again that has been silent for so long: a part of the least patience, and not beyond the
+    /// end of another one.
+    fn next_look(&self, peer: Rank, least: Nanos, silent: Nanos) -> Nanos {
+        let ends = self.all_patience(peer).into_iter().map(|give_up| over_after(give_up) - silent);
+        let next = ends.filter(|left| *left > Nanos::ZERO).min();
+        next.unwrap_or(least).min(least / LOOKS).max(Nanos(1))
     }
 
     /// Rests for so long, or until a task of the peer's outbox is to look sooner. True if it is.
@@ -123,7 +144,7 @@ impl<V: Verbs> Sdp<V> {
         {
             self.outbox(peer, |outbox| outbox.patience = Some(least));
             let shorter = || self.outbox(peer, |outbox| outbox.patience != Some(least));
-            if self.rests(Nanos((least.0 / LOOKS).max(1)), shorter).await {
+            if self.rests(self.next_look(peer, least, rt.now() - since), shorter).await {
                 continue;
             }
             if mesh.is_gone(peer) {
@@ -140,7 +161,7 @@ impl<V: Verbs> Sdp<V> {
                 oldest = mesh.oldest_unacknowledged(peer);
             } else {
                 let silent = rt.now() - since;
-                self.gone(peer, |give_up| give_up != Nanos::MAX && silent >= give_up / LOOKS * (LOOKS - 1));
+                self.gone(peer, |give_up| give_up != Nanos::MAX && silent >= over_after(give_up));
             }
         }
         self.outbox(peer, |outbox| outbox.patience = None);

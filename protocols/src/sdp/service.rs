@@ -59,6 +59,8 @@ pub(super) struct Shared<V: Verbs> {
     next_port: Cell<u16>,
     /// How many owned buffers were made.
     pub buffers: Cell<u64>,
+    /// A read goes into memory that messages are sent from.
+    pub lent: Cell<bool>,
 }
 
 impl<V: Verbs> Sdp<V> {
@@ -87,6 +89,7 @@ impl<V: Verbs> Sdp<V> {
                 frame: RefCell::default(),
                 next_port: Cell::new(*EPHEMERAL.start()),
                 buffers: Cell::new(0),
+                lent: Cell::new(false),
             }),
         };
         drop(rt.spawn(sdp.clone().listen(inbox)));
@@ -213,6 +216,8 @@ impl<V: Verbs> Sdp<V> {
             socket.wake();
         });
         self.shared.listeners.borrow().values().for_each(|backlog| backlog.closed());
+        // Who waits for a move sees that the node has left.
+        self.shared.moving.notify();
     }
 
     /// Whether a peer has begun anew, and its streams, which ended with that, have yet to hear of it. What they know of its memory is of
@@ -230,32 +235,22 @@ impl<V: Verbs> Sdp<V> {
     fn on_message(&self, received: Received) {
         let from = received.from();
         let Some(message) = Message::decode(received.bytes()) else {
-            self.shared.stats.borrow_mut().malformed += 1;
-            return;
+            return self.on_malformed(from, received.bytes());
         };
         let to = match message {
             Message::Hello { id, port, from_port, greeting } => {
                 let there = Address { rank: from, port: from_port };
                 return self.on_hello(id, port, there, greeting);
             }
-            Message::Data { header, .. }
-            | Message::SrcAvail { header, .. }
-            | Message::SinkAvail { header, .. }
-            | Message::RdmaRdCompl { header, .. }
-            | Message::RdmaWrCompl { header, .. }
-            | Message::SrcAvailCancel { header }
-            | Message::SendSm { header }
-            | Message::SinkAvailCancel { header }
-            | Message::SinkCancelAck { header }
-            | Message::ModeChange { header, .. }
-            | Message::ChRcvBuf { header, .. }
-            | Message::ChRcvBufAck { header, .. }
-            | Message::DisConn { header } => header.to,
             Message::HelloAck { to, .. } | Message::Reject { to, .. } | Message::AbortConn { to, .. } => to,
             Message::SuspComm { rail, number } => return self.on_susp_comm(from, rail, number),
             Message::SuspCommAck { number } => return self.on_susp_comm_ack(from, number),
             Message::AckRecv { rail } => return self.on_ack_recv(from, rail),
-            Message::Probe => return,
+            _ => match message.header() {
+                Some(header) => header.to,
+                // It has arrived: that is all that it asks for.
+                None => return,
+            },
         };
         let socket = self.shared.table.borrow().get(to).cloned();
         let Some(socket) = socket.filter(|socket| socket.peer == from) else {
@@ -293,6 +288,15 @@ impl<V: Verbs> Sdp<V> {
         // Whatever it is, credits and an acknowledgement come with it.
         self.flush(&socket);
         socket.wake();
+    }
+
+    /// Bytes that are no message. The stream that they name has a hole there, and ends: else both ends might wait for what they said.
+    fn on_malformed(&self, from: Rank, bytes: &[u8]) {
+        self.shared.stats.borrow_mut().malformed += 1;
+        let socket = Message::names(bytes).and_then(|to| self.shared.table.borrow().get(to).cloned());
+        if let Some(socket) = socket.filter(|socket| socket.peer == from && socket.lives()) {
+            self.abort(&socket);
+        }
     }
 
     /// A message for a stream that is not there: this end has given it up, if that is in order. A connection that was made too late is told so.
@@ -334,8 +338,11 @@ impl<V: Verbs> Sdp<V> {
     }
 
     /// Sends a message that belongs to no stream of this node. Where the transport has no room or no memory for it, it is sent when there is
-    /// some.
+    /// some. What answers the last life of a peer is of no use to its next one.
     pub(super) fn answer(&self, to: Rank, message: &Message<'_>) {
+        if self.is_over(to) {
+            return;
+        }
         let mut bytes = Vec::new();
         message.encode(&mut bytes);
         let sent = self.shared.mesh.send(to, CHANNEL, &bytes);
@@ -345,10 +352,12 @@ impl<V: Verbs> Sdp<V> {
         }
     }
 
-    /// Sends a message that belongs to no stream as soon as the transport has room and memory for it; not if that is not waited for.
+    /// Sends a message that belongs to no stream as soon as the transport has room and memory for it; not if that is not waited for, nor if the
+    /// peer begins anew meanwhile.
     pub(super) async fn say(&self, to: Rank, bytes: &[u8]) {
         let Shared { mesh, rt, .. } = &*self.shared;
-        while mesh.room(to).await.is_ok() {
+        let life = mesh.resets_of(to);
+        while mesh.room(to).await.is_ok() && mesh.resets_of(to) == life {
             match mesh.send(to, CHANNEL, bytes) {
                 Err(SendError::Full { .. }) => {}
                 Err(SendError::Memory(_)) => rt.sleep(BEFORE_MEMORY_IS_ASKED_FOR).await,
@@ -454,7 +463,8 @@ impl<V: Verbs> Sdp<V> {
         self.send_with(socket, message, &nothing, 0..0);
     }
 
-    /// Sends a message of a stream, with a range of bytes behind it; the transport has room.
+    /// Sends a message of a stream, with a range of bytes behind it; the transport has room. To a peer that has begun anew nothing is sent of
+    /// what was with its last life: it waits in the inbox that these streams have ended.
     fn send_with(
         &self,
         socket: &Rc<Socket<V>>,
@@ -462,6 +472,9 @@ impl<V: Verbs> Sdp<V> {
         parts: &impl Bytes,
         range: Range<usize>,
     ) {
+        if self.is_over(socket.peer) {
+            return;
+        }
         let mut head = self.shared.frame.borrow_mut();
         head.clear();
         message.encode(&mut head);
@@ -541,6 +554,7 @@ impl<V: Verbs> Sdp<V> {
     /// A peer has begun anew, was expelled, or has expelled this node: what it knew is fenced, and nothing is said to it.
     pub(super) fn is_no_more(&self, peer: Rank) {
         self.each_of(peer, |end| end.fail(Failure::Reset, false));
+        self.outbox(peer, |outbox| outbox.asked = None);
         self.go_on(peer);
     }
 

@@ -148,6 +148,28 @@ impl<V: Verbs> SdpStream<V> {
         self.sdp.within(self.socket.options.read_timeout, read).await
     }
 
+    /// As [`SdpStream::read`], into several places, one after the other: at least one byte, and as many of those that are here as they take.
+    ///
+    /// # Errors
+    ///
+    /// As that. A failure behind bytes that were read is told by the next call.
+    pub async fn read_vectored(&self, parts: &mut [&mut [u8]]) -> Result<usize, SdpError> {
+        let mut parts = parts.iter_mut().filter(|part| !part.is_empty());
+        let Some(first) = parts.next() else { return Ok(0) };
+        let mut room = first.len();
+        let mut all = self.read(first).await?;
+        let mut read = all;
+        for part in parts {
+            if read < room {
+                break;
+            }
+            room = part.len();
+            read = self.try_read(part).ok().flatten().unwrap_or(0);
+            all += read;
+        }
+        Ok(all)
+    }
+
     /// Reads as many bytes as `into` takes.
     ///
     /// # Errors

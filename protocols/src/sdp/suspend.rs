@@ -23,11 +23,22 @@ pub(super) struct Suspended {
     rail: u8,
     /// This end asked for it; otherwise the peer did.
     own: bool,
+    /// The peer was told so.
+    said: bool,
     /// The peer has answered.
     answered: bool,
     /// The rail that was preferred before, and is again once this is over. None if the connection stays where it has moved.
     home: Option<u8>,
     /// Which of this end's suspensions of the peer it is: what is said of one that is over is of no other.
+    number: u32,
+}
+
+/// What a peer has asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Asked {
+    /// Where the connection is to go.
+    rail: u8,
+    /// In which of the peer's suspensions.
     number: u32,
 }
 
@@ -61,6 +72,9 @@ impl<V: Verbs> Sdp<V> {
         let shared = &self.shared;
         self.within(shared.options.move_timeout, self.answers(peer, rail)).await?;
         shared.moving.until(|| !self.is_suspended(peer) || self.is_closed()).await;
+        if self.is_closed() {
+            return Err(SdpError::Closed);
+        }
         self.suspend(peer, rail, true);
         let end = self.within(shared.options.move_timeout, self.try_move(peer)).await;
         // Whatever became of it, both ends go on. Who waits for the move does not wait until that can be said.
@@ -80,7 +94,8 @@ impl<V: Verbs> Sdp<V> {
         Message::AckRecv { rail }.encode(&mut bytes);
         self.say(peer, &bytes).await;
         if self.numbered(peer) == of {
-            self.go_on(peer);
+            let asked = self.outbox(peer, |outbox| outbox.asked.take());
+            self.follow_on(peer, asked);
         }
     }
 
@@ -101,9 +116,10 @@ impl<V: Verbs> Sdp<V> {
         let mut bytes = Vec::new();
         Message::SuspComm { rail, number }.encode(&mut bytes);
         self.say(peer, &bytes).await;
+        self.outbox(peer, |outbox| outbox.suspended.iter_mut().for_each(|suspended| suspended.said = true));
         self.watch(peer, shared.options.give_up);
         let answered = || self.suspended(peer).is_none_or(|suspended| suspended.answered);
-        shared.moving.until(answered).await;
+        shared.moving.until(|| answered() || self.is_closed()).await;
         let Some(Suspended { rail, .. }) = self.suspended(peer) else { return Err(SdpError::Reset) };
         shared.mesh.move_to(peer, rail);
         loop {
@@ -118,11 +134,15 @@ impl<V: Verbs> Sdp<V> {
         }
     }
 
-    /// The peer asks, in a suspension of its own of that number. Of two that ask at once the lower rank's wish counts.
+    /// The peer asks, in a suspension of its own of that number. Of two that ask at once the lower rank's wish counts. This end may give its
+    /// own wish up before it has answered: the peer's stands all the same.
     pub(super) fn on_susp_comm(&self, peer: Rank, rail: u8, number: u32) {
         let mesh = &self.shared.mesh;
-        let follows =
-            rail < mesh.rails() && (self.suspended(peer).is_none_or(|own| !own.own) || peer < mesh.me());
+        let asks = self.suspended(peer).is_some_and(|suspended| suspended.own);
+        if asks {
+            self.outbox(peer, |outbox| outbox.asked = Some(Asked { rail, number }));
+        }
+        let follows = rail < mesh.rails() && (!asks || peer < mesh.me());
         if follows {
             self.suspend(peer, rail, false);
         }
@@ -159,7 +179,8 @@ impl<V: Verbs> Sdp<V> {
             None => {
                 outbox.suspensions = outbox.suspensions.wrapping_add(1);
                 let (home, number) = (Some(self.shared.mesh.preferred(peer)), outbox.suspensions);
-                outbox.suspended = Some(Suspended { rail, own, answered: false, home, number });
+                let (said, answered) = (false, false);
+                outbox.suspended = Some(Suspended { rail, own, said, answered, home, number });
             }
         });
     }
@@ -169,6 +190,7 @@ impl<V: Verbs> Sdp<V> {
         if let Some(rail) = rail {
             self.stays(peer, rail);
         }
+        self.outbox(peer, |outbox| outbox.asked = None);
         if self.suspended(peer).is_some_and(|suspended| !suspended.own) {
             self.go_on(peer);
         }
@@ -182,14 +204,24 @@ impl<V: Verbs> Sdp<V> {
 
     /// What was not started is, whatever the suspension has led to. A connection that has not moved comes back to where it did before.
     pub(super) fn go_on(&self, peer: Rank) {
-        let Some(Suspended { home, .. }) = self.outbox(peer, |outbox| outbox.suspended.take()) else {
-            return;
-        };
-        if let Some(home) = home {
+        self.follow_on(peer, None);
+    }
+
+    /// The same, unless the peer has asked meanwhile: then nothing is started until it says that it goes on. A peer whose wish gives way to this
+    /// end's goes where it was told.
+    fn follow_on(&self, peer: Rank, asked: Option<Asked>) {
+        let ended = self.outbox(peer, |outbox| outbox.suspended.take());
+        if let Some(home) = ended.and_then(|ended| ended.home) {
             self.shared.mesh.prefer(peer, home);
         }
-        self.shared.moving.notify();
-        self.each_of(peer, |_| ());
+        if let Some(Asked { rail, number }) = asked {
+            let told = ended.filter(|ended| ended.said && self.shared.mesh.me() < peer);
+            self.on_susp_comm(peer, told.map_or(rail, |told| told.rail), number);
+        }
+        if ended.is_some() {
+            self.shared.moving.notify();
+            self.each_of(peer, |_| ());
+        }
     }
 
     /// With how many peers nothing is started now, since connections are being moved.

@@ -150,36 +150,52 @@ impl<V: Verbs> Sdp<V> {
     /// many; otherwise, or if the user is gone, they wait to be read.
     pub(super) fn fetch(&self, socket: &Rc<Socket<V>>, into: Option<(V::Mr, OneshotSender<Option<Came>>)>) {
         let Some((at, source)) = socket.next_source().filter(|_| self.may_fetch(socket)) else { return };
-        let (mr, told) = match into {
-            Some((mr, told)) => (mr, Some(told)),
-            None => match self.buffer(source.len.min(FETCH)) {
-                Ok(buffer) => (buffer.mr, None),
+        let most = source.len.min(self.shared.mesh.longest_operation());
+        let (place, told) = match into {
+            Some((mr, told)) => {
+                let len = most.min(mr.len() as u32);
+                (BufferGuard::Range { mr, at: 0, len }, Some(told))
+            }
+            None => match self.place(most) {
+                Some(place) => (place, None),
                 // They stay where they are until there is memory: who reads looks again then.
-                Err(_) => return self.tries_later(socket),
+                None => return self.tries_later(socket),
             },
         };
-        let most = (mr.len() as u32).min(self.shared.mesh.longest_operation());
-        let Some(source) = source.slice(0..source.len.min(most)) else { return };
+        let Some(source) = source.slice(0..place.len()) else { return };
         socket.end.borrow_mut().set_reading(true);
         self.begins(socket);
-        drop(self.shared.rt.spawn(self.clone().read(Rc::clone(socket), (at, source), mr, told)));
+        drop(self.shared.rt.spawn(self.clone().read(Rc::clone(socket), (at, source), place, told)));
+    }
+
+    /// Memory for so many bytes or fewer, to bring them here. Where none can be registered they come in small parts, by a block of what
+    /// messages are sent from: one at a time, since those need it, too.
+    fn place(&self, most: u32) -> Option<BufferGuard<V>> {
+        let Shared { mesh, lent, .. } = &*self.shared;
+        let len = most.min(FETCH);
+        if let Ok(buffer) = self.buffer(len) {
+            return Some(BufferGuard::Range { mr: buffer.mr, at: 0, len });
+        }
+        let block = if lent.get() { None } else { mesh.lend(len).ok() }?;
+        lent.set(true);
+        let len = len.min(block.len());
+        Some(BufferGuard::Block { block, len })
     }
 
     async fn read(
         self,
         socket: Rc<Socket<V>>,
         (at, from): (u64, RemoteSlice),
-        mr: V::Mr,
+        place: BufferGuard<V>,
         told: Option<OneshotSender<Option<Came>>>,
     ) {
-        let Shared { mesh, stats, .. } = &*self.shared;
+        let Shared { mesh, stats, lent, .. } = &*self.shared;
         let mut tries = 0;
         let done = loop {
             if socket.end.borrow().failure().is_some() || self.is_over(socket.peer) {
                 break false;
             }
-            let guard = BufferGuard::Range { mr: mr.clone(), at: 0, len: from.len };
-            let list = [(SendOp::Read { from }, guard)];
+            let list = [(SendOp::Read { from }, place.share())];
             let is_cancelled = !socket.end.borrow().has_ended();
             let posted = match is_cancelled {
                 true => mesh.post_list_directly(socket.peer, list).await,
@@ -201,11 +217,16 @@ impl<V: Verbs> Sdp<V> {
                 socket.end.borrow_mut().source_read();
             }
             let came = Came { at, len: from.len };
-            if told.is_none_or(|told| told.send(Some(came)).is_err()) {
-                keep_bytes(&socket, &mr, came);
+            if told.is_none_or(|told| told.send(Some(came)).is_err())
+                && let Ok(bytes) = place.bytes()
+            {
+                socket.keep(came.at, Chunk::Fetched(bytes, 0));
             }
         } else if let Some(told) = told.filter(|_| socket.end.borrow().failure().is_none()) {
             let _ = told.send(None);
+        }
+        if matches!(place, BufferGuard::Block { .. }) {
+            lent.set(false);
         }
         self.flush(&socket);
         socket.readable.notify();

@@ -334,6 +334,70 @@ fn no_message_whatever_it_says_panics_and_one_out_of_state_aborts_its_stream() {
     assert_eq!(sdp.streams(), 0);
 }
 
+#[test]
+fn a_vectored_read_fills_its_places_in_order_with_what_is_there_and_waits_for_no_more() {
+    both(
+        OPTIONS(),
+        |place| async move {
+            let stream = connect(&place).await;
+            assert_eq!(stream.write_vectored(&[b"one ", b"", b"message"]).await, Ok(11));
+            place.rt.sleep(ms(5)).await;
+            stream.write_all(b"and more").await.expect("written");
+            stream.close().await.expect("closed");
+        },
+        |place| async move {
+            let stream = accept(&place).await;
+            let (mut head, mut none, mut middle, mut tail) = ([0; 4], [0; 0], [0; 5], [0; 9]);
+            let read = stream.read_vectored(&mut [&mut head, &mut none, &mut middle, &mut tail]).await;
+            assert_eq!((read, &head, &middle, &tail[..2]), (Ok(11), b"one ", b"messa", &b"ge"[..]));
+            assert_eq!(stream.read_vectored(&mut [&mut none]).await, Ok(0));
+            assert_eq!(stream.read_vectored(&mut [&mut head, &mut tail]).await, Ok(8));
+            assert_eq!((&head, &tail[..4]), (b"and ", &b"more"[..]));
+            assert_eq!(stream.read_vectored(&mut [&mut head, &mut tail]).await, Ok(0), "the end");
+        },
+    );
+}
+
+/// A message of a known kind with a byte too few: its stream has a hole there, and neither end would say anything any more.
+#[test]
+fn a_message_that_is_none_aborts_the_stream_that_it_names() {
+    let cluster = Cluster::new(2, 1, Wait::Poll);
+    let (rt, sdp) = sockets(&cluster.members[1], OPTIONS());
+    let listener = sdp.bind(PORT).expect("free");
+    let read = Rc::new(RefCell::new(None));
+    let tell = Rc::clone(&read);
+    drop(rt.spawn(async move {
+        let stream = listener.accept().await.expect("somebody comes");
+        *tell.borrow_mut() = Some(stream.read(&mut [0; 64]).await);
+    }));
+    let mesh = cluster.members[0].mesh.clone();
+    let aborted = Rc::new(RefCell::new(false));
+    let sees = Rc::clone(&aborted);
+    drop(cluster.members[0].rt.spawn(async move {
+        let mut inbox = mesh.open(CHANNEL).expect("nobody else has it");
+        let greeting = Greeting { from: Handle::default(), buffers: 4, buffer_bytes: 200, adverts: 0 };
+        let mut bytes = Vec::new();
+        Message::Hello { id: 1, port: PORT, from_port: 1, greeting }.encode(&mut bytes);
+        mesh.send(rank(1), CHANNEL, &bytes).expect("room");
+        while let Some(Incoming::Message(received)) = inbox.recv().await {
+            match Message::decode(received.bytes()) {
+                Some(Message::HelloAck { greeting, .. }) => {
+                    let header = Header { to: greeting.from, grant: 4, acked: 0, at: 0 };
+                    bytes.clear();
+                    Message::DisConn { header }.encode(&mut bytes);
+                    mesh.send(rank(1), CHANNEL, &bytes[..bytes.len() - 1]).expect("room");
+                }
+                Some(Message::AbortConn { .. }) => *sees.borrow_mut() = true,
+                _ => {}
+            }
+        }
+    }));
+    cluster.run(ms(50));
+    assert_eq!(*read.borrow(), Some(Err(SdpError::Aborted)));
+    assert!(*aborted.borrow(), "its peer is told");
+    assert_eq!((sdp.stats().malformed, sdp.streams()), (1, 0));
+}
+
 /// Options under which owned buffers of more than 100 bytes go without a copy.
 pub(crate) const ZCOPY: fn() -> SdpOptions =
     || SdpOptions { zcopy_threshold: 100, zcopy_depth: 2, ..OPTIONS() };

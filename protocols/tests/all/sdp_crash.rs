@@ -224,6 +224,50 @@ fn a_stream_is_given_up_when_its_own_options_say_so_and_not_when_its_node_s_or_a
     }
 }
 
+/// How the writes of two streams with little different patience end whose peer reads until it crashes, and how long after that.
+fn writes_end(crash: Nanos, give_up: [Nanos; 2]) -> [Option<(Nanos, SdpError)>; 2] {
+    let cluster = Cluster::new(2, 11, Wait::Poll);
+    let [(near_rt, near), (far_rt, far)] = [0, 1].map(|node| sockets(&cluster.members[node], OPTIONS()));
+    drop(far_rt.clone().spawn(async move {
+        let listener = far.bind(PORT).expect("free");
+        while let Ok(stream) = listener.accept().await {
+            drop(far_rt.spawn(async move { while let Ok(1..) = stream.read(&mut [0; 200]).await {} }));
+        }
+    }));
+    let ends = give_up.map(|give_up| {
+        let end = Rc::new(Cell::new(None));
+        let (tell, near, rt) = (Rc::clone(&end), near.clone(), near_rt.clone());
+        drop(near_rt.spawn(async move {
+            let options = SdpOptions { give_up, ..OPTIONS() };
+            let stream = near.connect_with(rank(1), PORT, options).await.expect("the server listens");
+            let why = loop {
+                if let Err(why) = stream.write(&[1; 40]).await {
+                    break why;
+                }
+                rt.sleep(us(200)).await;
+            };
+            tell.set(Some((rt.now() - crash, why)));
+        }));
+        end
+    });
+    cluster.plan(crash, Fault::Crash { node: NodeId(1) });
+    cluster.run(Nanos::from_secs(1));
+    ends.map(|end| end.get())
+}
+
+/// The crash comes at any moment between two looks at the peer.
+#[test]
+fn a_stream_is_given_up_in_time_though_another_one_with_its_peer_has_a_little_less_patience() {
+    let patience = [ms(400), ms(390)];
+    for after in (0..50).step_by(7).map(ms) {
+        for (end, give_up) in writes_end(CRASH + after, patience).into_iter().zip(patience) {
+            let (took, why) = end.expect("it is told");
+            assert_eq!(why, SdpError::TimedOut);
+            assert!(took <= give_up + ms(1) && took * 2 >= give_up, "{after}: {give_up}: {took}");
+        }
+    }
+}
+
 /// Messages to the dead peer that nobody acknowledges are all that the transport keeps: the first one of a new stream has no room there.
 #[test]
 fn a_connection_to_a_dead_peer_is_given_up_in_time_though_its_first_message_cannot_even_be_sent() {
@@ -319,4 +363,47 @@ fn nothing_is_written_into_the_next_life_of_a_peer_by_what_its_last_one_had_adve
         assert_eq!((here.reconnects, there.reconnects), (1, 0), "{after}");
         drop((near, again));
     }
+}
+
+/// Messages to the dead peer that nobody acknowledges are all that the transport keeps. What waits for room behind them was meant for the
+/// peer's last life: bytes of a stream, and a connection that was asked for.
+#[test]
+fn nothing_that_waited_for_room_is_sent_to_the_next_life_of_a_peer() {
+    let mut cluster = Cluster::narrow(2, 12, Wait::Poll, 2);
+    let options = SdpOptions { connect_timeout: None, give_up: Nanos::MAX, buffers: 8, ..OPTIONS() };
+    let [(near_rt, near), far] = [0, 1].map(|node| sockets(&cluster.members[node], options));
+    accepts_and_rests(far, PORT);
+    let ends = Rc::new(Cell::new([None; 2]));
+    let (tell, asks, rt) = (Rc::clone(&ends), near.clone(), near_rt.clone());
+    drop(near_rt.spawn(async move {
+        let stream = asks.connect(rank(1), PORT).await.expect("the server listens");
+        rt.sleep_until(CRASH + ms(1)).await;
+        let end = loop {
+            if let Err(why) = stream.write(&[1; 200]).await {
+                break why;
+            }
+        };
+        tell.set([Some(end), tell.get()[1]]);
+    }));
+    let (tell, asks, rt) = (Rc::clone(&ends), near.clone(), near_rt.clone());
+    drop(near_rt.spawn(async move {
+        rt.sleep_until(CRASH + ms(3)).await;
+        let end = asks.connect(rank(1), PORT).await.map(drop);
+        tell.set([tell.get()[0], end.err()]);
+    }));
+    cluster.plan(CRASH, Fault::Crash { node: NodeId(1) });
+    cluster.run(CRASH + ms(10));
+    assert_eq!(ends.get(), [None; 2], "both wait");
+    cluster.plan(cluster.fabric.now(), Fault::Restart { node: NodeId(1) });
+    cluster.run(us(5));
+    cluster.members[1] = cluster.start(1);
+    let (_, again) = sockets(&cluster.members[1], options);
+    let listener = again.bind(PORT).expect("free");
+    cluster.members[1].mesh.send(rank(0), CHANNEL, &[1]).expect("there is room");
+    cluster.run(ms(200));
+    assert_eq!(ends.get(), [Some(SdpError::Reset); 2]);
+    let stats = again.stats();
+    assert_eq!((stats.accepted, stats.refused, stats.out_of_turn, stats.late), (0, 0, 0, 0), "{stats:?}");
+    assert_eq!((near.streams(), again.streams()), (0, 0));
+    drop(listener);
 }

@@ -80,7 +80,12 @@ impl Got {
 
 /// Writes coded bytes from the first node to the second one, a part every so often: by calls that borrow, or with owned buffers.
 fn transfer(cluster: &Cluster, options: SdpOptions, owned: bool) -> (Got, [Sdp<Sim>; 2]) {
-    let [(near_rt, near), (far_rt, far)] = [0, 1].map(|node| sockets(&cluster.members[node], options));
+    transfer_of(cluster, [options; 2], owned)
+}
+
+/// The same between nodes that have options of their own.
+fn transfer_of(cluster: &Cluster, options: [SdpOptions; 2], owned: bool) -> (Got, [Sdp<Sim>; 2]) {
+    let [(near_rt, near), (far_rt, far)] = [0, 1].map(|node| sockets(&cluster.members[node], options[node]));
     let got = Got::default();
     let (reads, serves) = (got.clone(), far.clone());
     let rt = far_rt.clone();
@@ -309,6 +314,24 @@ fn probes_do_not_take_a_peer_that_answers_for_dead_and_end_when_nothing_is_open(
     assert!(cluster.members.iter().all(|member| member.rt.audit().timers == 0));
 }
 
+/// What is kept alive has something open from its question on, however long a peer may be silent until it is given up.
+#[test]
+fn probes_find_the_dead_link_of_a_reader_whose_stream_is_kept_alive_and_never_given_up() {
+    let cluster = Cluster::slow_to_give_up(2, 2, 8);
+    let options = SdpOptions { keepalive: Some(ms(5)), probe: Some(ms(4)), give_up: Nanos::MAX, ..OPTIONS() };
+    let (near_rt, near) = sockets(&cluster.members[0], options);
+    // Its peer asks nothing: what is found is found by the reader.
+    accepts_and_rests(sockets(&cluster.members[1], OPTIONS()), PORT);
+    let asks = near.clone();
+    drop(near_rt.spawn(async move {
+        let stream = asks.connect(rank(1), PORT).await.expect("the server listens");
+        let _ = stream.read(&mut [0]).await;
+    }));
+    cluster.plan(ms(50), Fault::Cut { link: Link::Port(NodeId(1), 1), way: Way::Both, lasts: None });
+    cluster.run(ms(50) + ms(5) * 2 + ms(4) * 2);
+    assert!(near.stats().found_dead >= 1);
+}
+
 #[test]
 fn keepalive_tells_a_reader_of_a_peer_that_is_gone_and_nothing_else_does() {
     for keepalive in [None, Some(ms(5))] {
@@ -396,6 +419,69 @@ fn a_move_that_was_given_up_does_not_happen_later() {
         }
     }
     assert!(given_up.iter().all(|given_up| *given_up > 10), "{given_up:?}");
+}
+
+/// What the second node reads is held up by a cut for longer than its own move may take; the first node's move may take as long as it will.
+#[test]
+fn a_move_that_a_peer_asks_for_is_answered_though_one_s_own_was_given_up_meanwhile() {
+    let mut given_up = 0;
+    for after in (0..10).map(|n| us(n * 10)) {
+        let cluster = Cluster::slow_to_give_up(2, 2, 4);
+        let patience = |move_timeout| SdpOptions { move_timeout, ..OPTIONS() };
+        let (got, sdp) = transfer_of(&cluster, [patience(None), patience(Some(ms(2)))], true);
+        let ends = Rc::new(Cell::new([None; 2]));
+        for (mover, begins) in [(1, us(150)), (0, us(1_000))] {
+            let (rt, keep, moves) = (cluster.members[mover].rt.clone(), Rc::clone(&ends), sdp[mover].clone());
+            drop(rt.clone().spawn(async move {
+                rt.sleep_until(ms(2) + begins).await;
+                let end = moves.move_to(rank(1 - mover), 1).await;
+                let mut ends = keep.get();
+                ends[mover] = Some(end);
+                keep.set(ends);
+            }));
+        }
+        let link = Link::Port(NodeId(1), 1);
+        cluster.plan(ms(2) + after, Fault::Cut { link, way: Way::From, lasts: Some(ms(5)) });
+        cluster.run(ms(300));
+        got.is_whole();
+        let [asked, own] = ends.get();
+        assert_eq!(asked, Some(Ok(1)), "{after}: {own:?}");
+        assert_eq!(sdp.each_ref().map(Sdp::held_up), [0, 0], "{after}");
+        given_up += u32::from(own == Some(Err(SdpError::TimedOut)));
+    }
+    assert!(given_up > 3, "{given_up}");
+}
+
+/// The first node has suspended the second one and cannot say any more that it goes on; the second one leaves while its own move waits for that.
+#[test]
+fn a_move_ends_when_its_node_leaves_while_the_peer_s_move_holds_it_up() {
+    let cluster = Cluster::slow_to_give_up(2, 2, 4);
+    let options = SdpOptions { move_timeout: None, ..OPTIONS() };
+    let [(near_rt, near), (far_rt, far)] = [0, 1].map(|node| sockets(&cluster.members[node], options));
+    accepts_and_rests((far_rt.clone(), far.clone()), PORT);
+    let (asks, rt) = (near.clone(), near_rt.clone());
+    drop(near_rt.spawn(async move {
+        let _stream = asks.connect(rank(1), PORT).await.expect("the server listens");
+        rt.sleep_until(ms(2)).await;
+        let _moved = asks.move_to(rank(1), 1).await;
+        rt.sleep(Nanos::from_secs(60)).await;
+    }));
+    cluster.run(ms(2));
+    while far.held_up() == 0 {
+        assert!(cluster.fabric.now() < ms(20), "the peer's move begins");
+        cluster.run(Nanos(500));
+    }
+    let link = Link::Node(NodeId(0));
+    cluster.plan(cluster.fabric.now(), Fault::Cut { link, way: Way::Both, lasts: None });
+    let ended = Rc::new(Cell::new(None));
+    let (tell, moves) = (Rc::clone(&ended), far.clone());
+    // Its connection stands there already, so that no trial is made.
+    drop(far_rt.spawn(async move { tell.set(Some(moves.move_to(rank(0), 0).await)) }));
+    cluster.run(ms(1));
+    assert_eq!((ended.get(), far.held_up()), (None, 1));
+    cluster.members[1].close_at(cluster.fabric.now());
+    cluster.run(ms(1));
+    assert_eq!(ended.get(), Some(Err(SdpError::Closed)));
 }
 
 #[test]

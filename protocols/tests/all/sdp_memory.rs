@@ -80,9 +80,9 @@ fn the_word_that_a_connection_goes_on_is_said_once_there_is_memory_for_it() {
     assert_eq!(got.borrow().len(), 80);
 }
 
-/// Its reader gives no buffer, and none can be registered for what is advertised when it comes.
+/// Its reader gives no buffer, and none can be registered for what is advertised.
 #[test]
-fn what_is_advertised_is_brought_once_there_is_memory_for_it() {
+fn what_is_advertised_is_brought_though_no_memory_can_be_registered_for_it() {
     let cluster = Cluster::of_few_regions(2, 1, 4, |_| ());
     let [(near_rt, near), (far_rt, far)] = [0, 1].map(|node| sockets(&cluster.members[node], OPTIONS()));
     let end = Rc::new(RefCell::new(None));
@@ -104,7 +104,7 @@ fn what_is_advertised_is_brought_once_there_is_memory_for_it() {
     drop(far_rt.spawn(async move {
         rt.sleep_until(ms(4)).await;
         let regions = all_regions(&rt);
-        rt.sleep_until(ms(10)).await;
+        rt.sleep_until(Nanos::from_secs(60)).await;
         drop(regions);
     }));
     let bytes: Vec<u8> = (0..20_000_u32).map(|at| (at.wrapping_mul(0x9e37_79b9) >> 24) as u8).collect();
@@ -121,7 +121,7 @@ fn what_is_advertised_is_brought_once_there_is_memory_for_it() {
     cluster.run(ms(100));
     let (at, got) = end.take().expect("it comes to an end");
     assert!(got.expect("nobody ends the stream") == bytes, "all of it");
-    assert!(at > ms(10), "none of it could be brought before: {at}");
+    assert!(at < ms(20), "it waited for memory: {at}");
 }
 
 /// A reader is told that its peer had no memory for a message, as soon as there is some. Says whether the peer owed nothing before.

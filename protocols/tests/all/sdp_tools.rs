@@ -1,6 +1,6 @@
 //! Copies of files, pipes and measurements, which `weft cp`, `weft pipe` and `weft perf` are, between nodes of two rails while links fail.
 
-use crate::common::{Cluster, ms, rank, us};
+use crate::common::{Cluster, all_regions, ms, rank, us};
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::future::Future;
@@ -193,6 +193,40 @@ fn is_there(copied: &Copied, len: u32) {
 fn a_file_of_any_length_arrives_whole() {
     for len in [0, 1, 65_536, 256 * KIB - 1, 256 * KIB, 256 * KIB + 1, 3_000_017] {
         is_there(&copied("a/b", len, usize::MAX, &[]), len);
+    }
+}
+
+/// Adapters refuse to register memory from the moment on at which the stream stands: at one end or at both.
+#[test]
+fn a_file_is_copied_where_no_memory_can_be_registered_for_it() {
+    let len = 300_000;
+    for refused in [[true, false], [false, true], [true, true]] {
+        let shelf = Shelf::default();
+        let (store, ends) = (shelf.clone(), Rc::new(RefCell::new((None, None))));
+        let (sent, taken) = (Rc::clone(&ends), Rc::clone(&ends));
+        let client = move |place: Place| -> Task {
+            Box::pin(async move {
+                let stream = connect(&place).await;
+                let regions = refused[0].then(|| all_regions(&place.rt));
+                let source = Given { bytes: coded(len), at: 0, fails: usize::MAX };
+                let file = ("a/b", u64::from(len));
+                sent.borrow_mut().0 =
+                    Some(copy::put(&place.rt, &place.sdp, stream, file, source, |_| ()).await);
+                drop(regions);
+            })
+        };
+        let server = move |place: Place| -> Task {
+            Box::pin(async move {
+                let stream = accept(&place).await;
+                let regions = refused[1].then(|| all_regions(&place.rt));
+                taken.borrow_mut().1 = Some(copy::take(&place.sdp, stream, &store, |_| ()).await);
+                drop(regions);
+            })
+        };
+        both_of(Cluster::of_few_regions(2, 1, 1, |_| ()), &[], client, server);
+        let (sent, taken) = ends.take();
+        assert!(matches!(sent, Some(Ok(()))) && matches!(taken, Some(Ok(_))), "{sent:?} {taken:?}");
+        assert!(shelf.files.borrow()["a/b"] == coded(len), "all of it");
     }
 }
 

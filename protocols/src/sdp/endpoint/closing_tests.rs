@@ -1,7 +1,7 @@
 //! Two ends with the fewest buffers that both close, in every order of what happens: none lacks a credit for its last word.
 
-use super::super::{Endpoint, Event};
-use super::{message, pair};
+use super::super::{Endpoint, Event, Failure, Outgoing};
+use super::{exchange, message, offer, pair};
 use crate::sdp::message::Message;
 use std::collections::{BTreeSet, VecDeque};
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -161,4 +161,40 @@ fn two_ends_with_the_fewest_buffers_that_both_close_are_over_in_every_order_of_w
         states += explored(4, scripts);
     }
     assert!(states > 10_000, "{states} states are no exploration");
+}
+
+/// The peer has read what was offered and heard the end behind it, so that it is over, when this end fails: its last word is on its way.
+#[test]
+fn an_end_that_fails_behind_its_end_does_not_wait_for_a_peer_that_is_over() {
+    let [mut a, mut b] = pair(8);
+    a.shutdown();
+    exchange(&mut a, &mut b);
+    exchange(&mut b, &mut a);
+    offer(&mut b, &mut a, 20);
+    b.shutdown();
+    assert_eq!(exchange(&mut b, &mut a), [Event::End]);
+    a.source_read();
+    let last = message(a.next().expect("it tells what it has received"));
+    assert!(a.is_over());
+    b.fail(Failure::Aborted, true);
+    assert!(matches!(b.next(), Some(Outgoing::AbortConn { .. })), "nobody is there to answer it");
+    assert!(!b.is_over(), "the peer may still read");
+    assert_eq!(b.on_message(&last), Ok(Event::Progress));
+    assert!(b.is_over());
+}
+
+/// What the peer said of one range says nothing of the next one.
+#[test]
+fn an_end_that_fails_waits_for_its_peer_while_one_of_its_ranges_may_be_read() {
+    let [mut a, mut b] = pair(8);
+    offer(&mut b, &mut a, 20);
+    offer(&mut b, &mut a, 20);
+    a.source_read();
+    let first = message(a.next().expect("it tells what it has read"));
+    b.fail(Failure::Aborted, true);
+    assert_eq!(exchange(&mut b, &mut a), [Event::Aborted]);
+    assert_eq!(b.on_message(&first), Ok(Event::Progress));
+    assert!(!b.is_over());
+    assert_eq!(exchange(&mut a, &mut b), [Event::Progress]);
+    assert!(a.is_over() && b.is_over());
 }

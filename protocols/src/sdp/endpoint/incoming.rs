@@ -37,7 +37,10 @@ impl Endpoint {
                 Ok(Event::Progress)
             }
             // Sent before the peer knew.
-            (Phase::Failed { .. }, _) => Ok(Event::Progress),
+            (Phase::Failed { .. }, _) => {
+                message.header().into_iter().for_each(|header| self.hears_late(header));
+                Ok(Event::Progress)
+            }
             (Phase::Open { .. }, Message::SrcAvail { header, source }) => {
                 self.tells(header)?;
                 self.goes_on(header)?;
@@ -192,9 +195,26 @@ impl Endpoint {
             return Err(Violation);
         }
         self.acked = header.acked;
-        while self.offered.front().is_some_and(|end| *end <= header.acked) {
+        self.was_read(header.acked);
+        Ok(())
+    }
+
+    /// What the peer said before it knew that this end has failed. Where that was all that it had to say, it has ended in order and forgotten
+    /// the stream, and answers no abort: what it has received tells that it uses no memory of this end any more.
+    fn hears_late(&mut self, header: &Header) {
+        if (self.acked..=self.sent).contains(&header.acked) {
+            self.was_read(header.acked);
+        }
+        let exposed = self.is_exposed();
+        if let Phase::Failed { waits, .. } = &mut self.phase {
+            *waits &= exposed;
+        }
+    }
+
+    /// The peer reads nothing any more of the ranges that end before a position.
+    fn was_read(&mut self, until: u64) {
+        while self.offered.front().is_some_and(|end| *end <= until) {
             self.offered.pop_front();
         }
-        Ok(())
     }
 }

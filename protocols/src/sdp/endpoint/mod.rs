@@ -22,7 +22,8 @@
 //! - **Half-close.** After its own `DisConn` an end still frees buffers and returns credits: the peer goes on writing. An end that has
 //!   sent its `DisConn` and has the peer's tells only how far it has received, which takes no credit: so nobody needs one any more.
 //! - **Memory.** An end that fails with advertisements open has given away keys. It is over when the peer has said that it is,
-//!   which it does once its own reads and writes have ended: until then nobody gets the memory back.
+//!   which it does once its own reads and writes have ended: until then nobody gets the memory back. A peer that has ended in order
+//!   says nothing any more; its last message, which may come late, tells that it has read everything.
 //! - **The end.** An end may be forgotten when its own `DisConn` is acknowledged and it has acknowledged the peer's. Whatever the
 //!   peer sent before is then received, since messages arrive in order, and the peer has nothing more to send.
 //!

@@ -47,6 +47,7 @@ const MOVED: Setting = Setting::MOVED;
 const MOVED_TWICE: Setting = Setting::MOVED_TWICE;
 const NARROW: Setting = Setting::NARROW;
 const NARROW_MOVED: Setting = Setting::NARROW_MOVED;
+const NARROW_RESTARTS: Setting = Setting::NARROW_RESTARTS;
 const TOLD: Setting = Setting::TOLD;
 const TOLD_MOVED: Setting = Setting::TOLD_MOVED;
 const RESTARTS: Setting = Setting::RESTARTS;
@@ -86,6 +87,8 @@ worlds! {
         "sockets: the same of buffers that both ends want back at once";
     "sdp-narrow-moved" Shipped, NARROW_MOVED, Held, 56, 8,
         "sockets: a request of several messages, each of which waits until the one before it is acknowledged, while the client has its connection moved";
+    "sdp-narrow-restarts" Shipped, NARROW_RESTARTS, Held, 56, 8,
+        "sockets: the same of a request of several messages, while either node may crash and begin anew";
     "sdp-rails" Shipped, RAILS, Held, 96, 8, "sockets: a request through private buffers, between nodes of two rails";
     "sdp-half-closed-rails" Shipped, RAILS, Held, 24, 96,
         "sockets: an answer to a client that writes no more, between nodes of two rails";

@@ -67,6 +67,9 @@ impl Setting {
     /// One rail, and room for one message.
     pub const NARROW: Setting = Setting { narrow: true, ..Setting::PLAIN };
 
+    /// One rail, room for one message, and nodes that begin anew.
+    pub const NARROW_RESTARTS: Setting = Setting { narrow: true, ..Setting::RESTARTS };
+
     /// Two rails, room for one message, and the client has the connection moved.
     pub const NARROW_MOVED: Setting = Setting { narrow: true, ..Setting::MOVED };
 

@@ -66,6 +66,8 @@ pub(super) fn worlds() -> Vec<Entry> {
         "sdp-calls-resize" COPIES, "czWkfex,ex", "sockets: private buffers are resized before a write that does not wait";
         "sdp-aborts" COPIES, "cwb,rwe", "sockets: a stream is aborted while its peer reads and writes";
         "sdp-aborts-zcopy" ZCOPY, "csb,vse", "sockets: the same while memory is advertised";
+        "sdp-aborts-behind-end" ZCOPY, "cs!fb,fe",
+            "sockets: the same behind the end of the stream, while its peer, which has ended, reads what is advertised";
         "sdp-aborts-all" COPIES, "cW+R,RB", "sockets: a node aborts all of its streams under the calls of their users";
         "sdp-narrow-calls" NARROW, "cWWkfRKex,RRWfex",
             "sockets: calls that do not wait, where a message waits until the one before it is acknowledged";
