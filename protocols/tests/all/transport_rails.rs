@@ -120,10 +120,13 @@ fn an_operation_of_no_bytes_finds_out_whether_the_peer_is_there_over_whatever_ra
         let (rt, mesh, keep) =
             (cluster.members[0].rt.clone(), cluster.members[0].mesh.clone(), Rc::clone(&ended));
         drop(rt.clone().spawn(async move {
+            let mr = mesh.alloc(8, AccessFlags::LOCAL_WRITE).expect("there is memory");
             for at in [ms(5), ms(15)] {
                 rt.sleep_until(at).await;
                 let end = mesh.write(rank(1), RemoteSlice::default(), &[]).await;
-                keep.borrow_mut().push(end.is_ok());
+                let nothing_of_it = BufferGuard::Range { mr: mr.clone(), at: 0, len: 0 };
+                let in_place = mesh.write_from(rank(1), RemoteSlice::default(), nothing_of_it).await;
+                keep.borrow_mut().push(end.is_ok() && in_place.is_ok());
             }
         }));
         cluster.run(ms(10));

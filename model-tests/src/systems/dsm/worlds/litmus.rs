@@ -151,9 +151,8 @@ impl<R: Reading> Model for Litmus<R> {
             let config = LockConfig::new(Scheme::Srsl, nodes);
             LockService::start(&member.rt, &member.mesh, config).expect("nobody else has the channel")
         };
-        let locked = self.program.threads.iter().flatten().any(|made| made.step == Step::Lock);
         let locks: Vec<LockService<Sim>> =
-            if locked { members.iter().map(lock).collect() } else { Vec::new() };
+            if self.program.locks() { members.iter().map(lock).collect() } else { Vec::new() };
         let shared = self.program.shared(&services[0]);
         let seen = self.program.start(members, &services, &locks, recorder);
         State { services, locks, shared, seen }

@@ -61,6 +61,11 @@ impl Program {
         self.nodes.iter().copied().fold(self.manager, u32::max)
     }
 
+    /// Whether any of its threads locks.
+    pub fn locks(&self) -> bool {
+        self.threads.iter().flatten().any(|made| made.step == Step::Lock)
+    }
+
     /// Whether any of its calls may be dropped.
     pub fn may_drop(&self) -> bool {
         self.threads.iter().flatten().any(|made| made.may_drop)

@@ -135,6 +135,10 @@ pub(super) fn make(
         let why = "guests read and write what they made (h): a file that is open from the start has them give signs of life for ever";
         return Err(SizeError(why.to_string()));
     }
+    if way.has_disk() && calls.iter().flatten().any(|(call, _)| *call == Call::Leave) {
+        let why = "nobody leaves (l) a server that may begin anew: it asks for a connection again, without an end";
+        return Err(SizeError(why.to_string()));
+    }
     let by_name = |(call, _): &Called| call.is_by_name();
     if way == Way::Remote && !calls.iter().flatten().all(by_name) {
         return Err(SizeError(format!("a daemon is asked for {}", Call::letters(Call::is_by_name))));
