@@ -5,7 +5,7 @@ use super::super::history::{Event, What};
 use super::super::oracles::DsmOracles;
 use super::books::books;
 use super::outcomes::{Outcome, outcomes};
-use super::program::{Step, Words};
+use super::program::Words;
 use super::steps::{Program, Seen};
 use crate::explore::{AnyModel, Coverage, Size, SizeError, Violation};
 use crate::harness::{self, Explored, Harness, Member, Model, Recorder, Shape, at_rest};
