@@ -82,7 +82,8 @@ fn run_on<V: Backend>(
     let stream = V::adopt(machine, daemon).map_err(text)?;
     rt.spawn(Rc::clone(&engine).talk(stream));
     rt.spawn(Rc::clone(&engine).report());
-    V::drive(machine, &mut rt.program()).map_err(text)
+    V::drive(machine, &mut rt.program()).map_err(text)?;
+    rt.fatal().map_or(Ok(()), |why| Err(text(why)))
 }
 
 /// The services of a node, and what is to be said to the daemon.

@@ -264,6 +264,7 @@ impl<S: System> Member<S> {
         let _ = writeln!(std::io::stderr(), "node {}: the run has begun", member.place.node);
         let ended = driver.run(&mut program, || interrupt::requested() && member.post.has_left());
         rt.shutdown();
+        Failure::of_devices(rt.fatal())?;
         match (ended, member.failed.take()) {
             (Ended::Stopped, _) => Err(Failure::unfinished("left on request")),
             (Ended::Done, Some(why)) => Err(why),

@@ -188,6 +188,7 @@ impl Pair {
             self.driver.run(&mut self.program, || false);
         }
         rt.shutdown();
+        Failure::of_devices(rt.fatal())?;
         let why = self.contexts.iter().flat_map(HwContext::take_troubles).next_back();
         let stopped = || Failure::unfinished(why.unwrap_or_else(|| "it was interrupted".to_string()));
         ended.take().ok_or_else(stopped)
