@@ -41,13 +41,16 @@ pub fn run(args: &DaemonArgs) -> Result<Exit, Failure> {
     let (setup, blob) = setup(&config, rank)?;
     let (program, timing, scenario) = (PROGRAM.to_string(), Timing::default(), config.systems.digest());
     let options = Options { rank, secret, program, scenario, blob, timing };
+    let ignored = crate::interrupt::is_ignored(SignalKind::interrupt());
     let ended = crate::control::run(async {
         let (mut terminate, mut interrupt) =
             (taken(SignalKind::terminate())?, taken(SignalKind::interrupt())?);
+        // Ctrl-C is not for a daemon behind the shell's `&`.
+        let heeds = !ignored;
         let stop = async {
             tokio::select! {
                 _ = terminate.recv() => {}
-                _ = interrupt.recv() => {}
+                _ = interrupt.recv(), if heeds => {}
             }
         };
         let ready = || {
