@@ -107,7 +107,8 @@ pub trait ConnectionManager<V: Verbs>: Clone + 'static {
     fn listen(&self, service: Service) -> Result<()>;
     /// Begins an attempt: finds the node of that name. Ends in `Resolved` or `Unreachable`.
     ///
-    /// A name that stands for one of several ports or devices of a node (an address, on hardware) leads to that one.
+    /// A name that stands for one of several ports or devices of a node (an address, on hardware) leads to that one. On machines a name
+    /// is one that the backend was told, or an address in digits: nothing is looked up, since that may wait.
     fn resolve(&self, node: &str, service: Service) -> Result<CmId>;
     /// The port of this device, from 1, by which the peer of a resolved attempt or of a request is reached: the one
     /// that its queue pair's [`ToInit`](crate::ToInit) must name.

@@ -14,7 +14,7 @@ mod events;
 mod header;
 mod limit;
 
-use crate::device::{ContextInner, HwContext};
+use crate::device::{ContextInner, HwContext, NO_ADDRESS};
 use crate::ffi::{CmChannel, CmIdentity, ConnectionOffer};
 use crate::queue_pair::HwQp;
 use crate::reactor::Hint;
@@ -209,7 +209,7 @@ impl Manager {
     }
 
     fn begin_resolve(&self, key: u64, node: &str, service: Service) -> std::result::Result<Connection, String> {
-        let to = SocketAddr::new(self.context.lookup(node)?, service.0);
+        let to = SocketAddr::new(self.context.lookup(node).ok_or(NO_ADDRESS)?, service.0);
         let from = self.context.address().map(|own| SocketAddr::new(own, 0));
         let identity = CmIdentity::create(&self.channel, key).map_err(|e| e.to_string())?;
         identity.resolve_addr(from, to, RESOLVE_MS).map_err(|e| e.to_string())?;

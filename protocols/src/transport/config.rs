@@ -200,7 +200,8 @@ impl MeshConfig {
             * (HEADER_LEN as u64 + u64::from(self.max_message)).next_multiple_of(8)
     }
 
-    /// The defaults, for a node among its peers.
+    /// The defaults, for a node among its peers. Their names are those of the network: on machines, names whose addresses the backend was
+    /// told first (`name_peer`), or addresses in digits.
     pub fn new(me: Rank, peers: Vec<String>) -> MeshConfig {
         MeshConfig {
             me,
