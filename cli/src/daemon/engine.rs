@@ -77,7 +77,8 @@ fn run_on<V: Backend>(
     }
     let wait = if setup.spin { Wait::Poll } else { Wait::Notify };
     let rt = Rt::<V>::new(machine, RtConfig { wait, ..RtConfig::default() }).map_err(text)?;
-    let services = Services::start(&rt, (setup.rank, V::port(machine)), &setup.systems, names)?;
+    let own = addresses.get(setup.rank as usize).ok_or("this node does not know its own address")?;
+    let services = Services::start(&rt, (setup.rank, V::port(machine), *own), &setup.systems, names)?;
     let engine = Rc::new(Engine::new(&rt, services));
     let stream = V::adopt(machine, daemon).map_err(text)?;
     rt.spawn(Rc::clone(&engine).talk(stream));
