@@ -99,8 +99,9 @@ fn on(config: &Config) -> Result<(Machine, IpAddr), Failure> {
     #[cfg(feature = "hw")]
     {
         let device = crate::node::device::Choice::of_daemon(&config.node);
-        let address = crate::node::device::address(&device.open(None)?)?;
-        Ok((Machine::Rdma(device), address))
+        let context = device.open(None)?;
+        let address = crate::node::device::address(&context)?;
+        Ok((Machine::Rdma(device.of_opened(&context)), address))
     }
 }
 

@@ -51,7 +51,7 @@ pub struct Devices {
 }
 
 impl Devices {
-    /// Opens the devices that were named, or all that have an IP address.
+    /// Opens the devices that were named, or all that can be opened and have an IP address.
     pub fn open(over: &Over) -> Result<Devices, Failure> {
         let (names, spin) = (&over.devices, Nanos::from_micros(over.spin.into()));
         let mut devices = Devices { contexts: Vec::new(), addresses: Vec::new(), spin };
@@ -67,10 +67,19 @@ impl Devices {
         } else {
             names.iter().filter_map(|name| found.iter().find(|device| device.name() == name)).collect()
         };
+        let mut refused = None;
         for device in wanted {
-            let context = device.open();
-            let context =
-                context.map_err(|why| Failure::unfinished(format!("device {}: {why}", device.name())))?;
+            let opened = device.open();
+            let opened =
+                opened.map_err(|why| Failure::unfinished(format!("device {}: {why}", device.name())));
+            let context = match opened {
+                Ok(context) => context,
+                Err(why) if names.is_empty() => {
+                    refused.get_or_insert(why);
+                    continue;
+                }
+                Err(why) => return Err(why),
+            };
             match context.address() {
                 Some(address) => {
                     devices.contexts.push(context);
@@ -86,10 +95,11 @@ impl Devices {
             }
         }
         if devices.contexts.is_empty() {
-            return Err(Failure::unfinished(
+            let why = refused.map_or(String::new(), |why| format!("; {why}"));
+            return Err(Failure::unfinished(format!(
                 "this machine has no RDMA device with an IP address: `weft devices` lists its devices, \
-                 hw-backend/README.md says what one needs",
-            ));
+                 hw-backend/README.md says what one needs{why}"
+            )));
         }
         Ok(devices)
     }
