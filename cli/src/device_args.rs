@@ -37,6 +37,9 @@ pub struct NodeArgs {
     /// The device, its port and its address, if not as the scenario says
     #[command(flatten)]
     pub on: DeviceArgs,
+    /// The traffic class of its packets: on RoCE the DSCP times four [default: 0, as the system has it]
+    #[arg(long, value_name = "N", default_value_t = 0, hide_default_value = true)]
+    pub traffic_class: u8,
     /// The machine's disk: a directory that is empty or this node's store already (`weft fsck` looks at it)
     #[arg(long, value_name = "DIR")]
     pub store: Option<PathBuf>,

@@ -158,6 +158,11 @@ pub(crate) fn path(to: &Vector) -> Path {
     }
 }
 
+/// The same path for packets of a traffic class; 0 leaves the one that the connection manager found.
+pub(crate) fn of_class(path: Path, traffic_class: u8) -> Path {
+    Path { traffic_class: if traffic_class == 0 { path.traffic_class } else { traffic_class }, ..path }
+}
+
 /// What a status other than success means.
 #[cold]
 pub(crate) fn wc_error(status: u32) -> WcError {
@@ -211,6 +216,13 @@ pub(crate) fn async_event(event: u32, object: u32) -> AsyncEvent {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_path_has_the_traffic_class_that_was_asked_for_or_else_the_one_that_was_found() {
+        let found = Path { traffic_class: 8, sl: 3, ..Path::to(Gid([7; 16]), 1) };
+        assert_eq!(of_class(found, 0), found);
+        assert_eq!(of_class(found, 106), Path { traffic_class: 106, ..found });
+    }
 
     #[test]
     fn packets_have_a_global_header_where_the_way_leads_through_a_router_or_has_no_other_address() {

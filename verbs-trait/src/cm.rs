@@ -37,6 +37,9 @@ pub struct ConnParams<'a> {
     pub min_rnr_timer: RnrTimer,
     /// Largest packet; the smaller of both sides' counts. `None` for the port's active one.
     pub mtu: Option<Mtu>,
+    /// Traffic class of the packets that this side sends, where they carry a global route header: on RoCE the DSCP in its upper six bits.
+    /// 0 for what the connection manager takes by itself.
+    pub traffic_class: u8,
 }
 
 /// Why a request was turned down (IBA 12.6.7.2).

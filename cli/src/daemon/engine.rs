@@ -2,7 +2,7 @@
 
 use super::frame::{Frame, Kind};
 use super::machine::{Backend, Machine};
-use super::services::Services;
+use super::services::{Own, Services};
 use crate::bridge::Outbox;
 use std::cell::Cell;
 use std::net::IpAddr;
@@ -29,6 +29,8 @@ pub struct Setup {
     pub systems: Systems,
     /// Whether it spins on its completion queues.
     pub spin: bool,
+    /// The traffic class of its packets.
+    pub traffic_class: u8,
 }
 
 impl Setup {
@@ -77,8 +79,10 @@ fn run_on<V: Backend>(
     }
     let wait = if setup.spin { Wait::Poll } else { Wait::Notify };
     let rt = Rt::<V>::new(machine, RtConfig { wait, ..RtConfig::default() }).map_err(text)?;
-    let own = addresses.get(setup.rank as usize).ok_or("this node does not know its own address")?;
-    let services = Services::start(&rt, (setup.rank, V::port(machine), *own), &setup.systems, names)?;
+    let at = *addresses.get(setup.rank as usize).ok_or("this node does not know its own address")?;
+    let Setup { rank, traffic_class, .. } = *setup;
+    let own = Own { rank, port: V::port(machine), at, traffic_class };
+    let services = Services::start(&rt, &own, &setup.systems, names)?;
     let engine = Rc::new(Engine::new(&rt, services));
     let stream = V::adopt(machine, daemon).map_err(text)?;
     rt.spawn(Rc::clone(&engine).talk(stream));

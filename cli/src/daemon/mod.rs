@@ -84,7 +84,8 @@ fn setup(config: &Config, rank: u32) -> Result<(Option<engine::Setup>, Vec<u8>),
         }
         (_, false) => None,
     };
-    let setup = engine::Setup { rank, on, store, systems: config.systems, spin: config.node.spin };
+    let (systems, spin, traffic_class) = (config.systems, config.node.spin, config.node.traffic_class);
+    let setup = engine::Setup { rank, on, store, systems, spin, traffic_class };
     Ok((Some(setup), address.to_string().into_bytes()))
 }
 

@@ -22,6 +22,19 @@ pub struct Services<V: Verbs> {
     files: Option<(Pario<V>, Remote<V>)>,
 }
 
+/// What is a node's own.
+#[derive(Clone, Copy, Debug)]
+pub struct Own {
+    /// Which node it is.
+    pub rank: u32,
+    /// The port of its device.
+    pub port: u8,
+    /// By which address others reach it.
+    pub at: IpAddr,
+    /// The traffic class of its packets.
+    pub traffic_class: u8,
+}
+
 struct Segments<V: Verbs> {
     members: Members<V>,
     ddss: Ddss<V>,
@@ -35,13 +48,13 @@ const ELSEWHERE: &str =
     "each cluster on a machine needs an address of its own there ([node] address, or device and gid)";
 
 impl<V: Verbs> Services<V> {
-    /// Starts them at the node of a rank, on a port of its device and by an address of its own, in a mesh of nodes of these names.
+    /// Starts them at a node, in a mesh of nodes of these names.
     ///
     /// # Errors
     /// What cannot be, in one line.
     pub fn start(
         rt: &Rt<V>,
-        (rank, port, at): (u32, u8, IpAddr),
+        own: &Own,
         systems: &Systems,
         names: Vec<String>,
     ) -> Result<Services<V>, String> {
@@ -51,8 +64,8 @@ impl<V: Verbs> Services<V> {
         let span = |millis| Span(Nanos::from_millis(millis));
         let membership =
             Membership { lease: span(lease_ms), drift: span(drift_ms), patience: span(patience_ms) };
-        let mut config = MeshConfig::new(Rank::from_index(rank), names);
-        config.port = port;
+        let mut config = MeshConfig::new(Rank::from_index(own.rank), names);
+        (config.port, config.traffic_class) = (own.port, own.traffic_class);
         if segments {
             membership.mesh(nodes, &mut config);
         }
@@ -62,7 +75,7 @@ impl<V: Verbs> Services<V> {
         };
         let files = (file_servers > 0).then(|| FsConfig { wire, ..FsConfig::new(file_servers) });
         config.max_message = config.max_message.max(files.map_or(0, |files| files.max_message()));
-        let (service, at) = (config.service, at.to_string());
+        let (service, at) = (config.service, own.at.to_string());
         let there = Address { at: &at, instead: ELSEWHERE };
         let mesh = Mesh::start(rt, config).map_err(|why| {
             let refused = if let TransportError::Verbs(refused) = &why { Some(*refused) } else { None };

@@ -40,6 +40,8 @@ pub struct Options<'a> {
     pub seed: u64,
     /// How the first connections are made.
     pub connect: Connect,
+    /// The traffic class of its packets.
+    pub traffic_class: u8,
 }
 
 /// How long a node's services may take to come to rest.
@@ -211,7 +213,7 @@ fn end<S: System>(
     let profile = Profile::find(&scenario.cluster.profile).map_err(|e| e.to_string())?;
     let mut mesh =
         mesh_config(scenario, &profile, NodeId(options.place.rank), names).map_err(|e| e.to_string())?;
-    mesh.port = contexts[0].port();
+    (mesh.port, mesh.traffic_class) = (contexts[0].port(), options.traffic_class);
     if let Some(work) = scenario.workload.get::<S>() {
         S::mesh(work, &mut mesh);
     }

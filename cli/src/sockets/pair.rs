@@ -48,13 +48,16 @@ pub struct Devices {
     addresses: Vec<IpAddr>,
     /// How long they are looked at before this end sleeps.
     spin: Nanos,
+    /// The traffic class of this end's packets.
+    traffic_class: u8,
 }
 
 impl Devices {
     /// Opens the devices that were named, or all that can be opened and have an IP address.
     pub fn open(over: &Over) -> Result<Devices, Failure> {
         let (names, spin) = (&over.devices, Nanos::from_micros(over.spin.into()));
-        let mut devices = Devices { contexts: Vec::new(), addresses: Vec::new(), spin };
+        let traffic_class = over.traffic_class;
+        let mut devices = Devices { contexts: Vec::new(), addresses: Vec::new(), spin, traffic_class };
         let found = HwDevice::all().map_err(Failure::unfinished)?;
         let missing = names.iter().find(|name| !found.iter().any(|device| device.name() == name.as_str()));
         if let Some(name) = missing {
@@ -168,6 +171,7 @@ impl Pair {
         config.calls = Some(Service(theirs.service));
         config.max_message = options.longest_message().max(LONGEST_CONTROL);
         config.chunk = 256 * 1024;
+        config.traffic_class = devices.traffic_class;
         config.ack_delay = ACK_DELAY;
         config.timeout = AckTimeout::new(ACK_TIMEOUT).unwrap_or(config.timeout);
         config.retry = Retries::new(6).unwrap_or(config.retry);

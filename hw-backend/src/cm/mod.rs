@@ -110,6 +110,7 @@ struct Terms {
     rnr_retry: Retries,
     min_rnr_timer: RnrTimer,
     mtu: Mtu,
+    traffic_class: u8,
 }
 
 /// What the peer brought in, as seen from our side.
@@ -243,6 +244,7 @@ impl Manager {
             rnr_retry: params.rnr_retry,
             min_rnr_timer: params.min_rnr_timer,
             mtu: params.mtu.map_or(active, |mtu| mtu.min(active)),
+            traffic_class: params.traffic_class,
         })
     }
 
@@ -252,7 +254,7 @@ impl Manager {
         qp.modify(&Modify::Rtr(ToRtr {
             dest_qp: QpNum(found.dest_qp),
             rq_psn: Psn::new(found.rq_psn),
-            path: convert::path(&found.to),
+            path: convert::of_class(convert::path(&found.to), terms.traffic_class),
             mtu: terms.mtu.min(peer.header.mtu).min(convert::mtu_of(found.mtu)),
             min_rnr_timer: terms.min_rnr_timer,
             max_dest_rd_atomic: terms.serves,
