@@ -37,6 +37,9 @@ pub struct NodeArgs {
     /// The device, its port and its address, if not as the scenario says
     #[command(flatten)]
     pub on: DeviceArgs,
+    /// The traffic class of its packets: on RoCE the DSCP times four [default: 0, as the system has it]
+    #[arg(long, value_name = "N", default_value_t = 0, hide_default_value = true)]
+    pub traffic_class: u8,
     /// The machine's disk: a directory that is empty or this node's store already (`weft fsck` looks at it)
     #[arg(long, value_name = "DIR")]
     pub store: Option<PathBuf>,
@@ -63,7 +66,7 @@ pub struct NodeArgs {
 /// Which RDMA device, and where on it.
 #[derive(Debug, Args)]
 pub struct DeviceArgs {
-    /// The RDMA device; where the scenario has several rails, once for each [default: the first]
+    /// The RDMA device; where the scenario has several rails, once for each [default: the first that has an active port and an IP address]
     #[arg(long = "device", value_name = "NAME")]
     pub devices: Vec<String>,
     /// The device's port [default: 1]

@@ -45,9 +45,9 @@ fn real() -> Result<Vec<Row>, Failure> {
             let ports = ports.collect::<weft_verbs::Result<Vec<Port>>>()?;
             Ok(describe("", device.name(), attr, context.port_attr(1)?, ports))
         });
-        asked.map_err(|e| Failure::unfinished(format!("device {}: {e}", device.name())))
+        asked.unwrap_or_else(|why| Row::unusable(device.name(), why))
     };
-    devices.iter().map(row).collect()
+    Ok(devices.iter().map(row).collect())
 }
 
 /// A port with its addresses: what `weft node --device-port` and `--gid` choose.
@@ -73,9 +73,12 @@ struct List {
     devices: Vec<Row>,
 }
 
-#[derive(Serialize)]
+#[derive(Default, Serialize)]
 struct Row {
     name: String,
+    /// Why nothing is known of it, if that is so.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    error: Option<String>,
     profile: String,
     model: String,
     ports: u8,
@@ -91,6 +94,14 @@ struct Row {
     capabilities: String,
     /// Where on it a node can run.
     ports_and_addresses: Vec<Port>,
+}
+
+#[cfg(any(feature = "hw", test))]
+impl Row {
+    /// A device that is there and cannot be asked: the others are listed all the same.
+    fn unusable(name: &str, why: VerbsError) -> Row {
+        Row { name: name.to_string(), error: Some(why.to_string()), ..Row::default() }
+    }
 }
 
 /// A port of a real device.
@@ -163,6 +174,7 @@ fn row(profile: &Profile) -> Result<Row, Failure> {
 fn describe(profile: &str, name: &str, attr: DeviceAttr, port: PortAttr, ports: Vec<Port>) -> Row {
     Row {
         name: name.to_string(),
+        error: None,
         profile: profile.to_string(),
         model: attr.model,
         ports: attr.ports,
@@ -203,6 +215,11 @@ fn text(real: &[Row], simulated: &[Row]) -> String {
             "" => format!("{} of this machine", row.name),
             profile => format!("{} of a machine of profile {profile} (simulated)", row.name),
         };
+        if let Some(why) = &row.error {
+            text.push_str(&format!("\n{title}\n"));
+            table::wrap(&format!("cannot be used: {why}"), 2, &mut text);
+            continue;
+        }
         let gigabits = row.bits_per_second as f64 / 1e9;
         let mut table = Table::facts(&title);
         table
@@ -252,6 +269,14 @@ fn most(objects: u32, of_each: &str, each: u32, what: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_device_that_cannot_be_opened_is_listed_with_the_reason() {
+        let row = Row::unusable("mlx5_3", VerbsError::Os { call: "ibv_open_device", errno: 13 });
+        let listed = text(&[row], &[]);
+        assert!(listed.contains("mlx5_3 of this machine\n"), "{listed}");
+        assert!(listed.contains("cannot be used: ibv_open_device failed: Permission denied"), "{listed}");
+    }
 
     #[test]
     fn ports_and_addresses_are_listed_by_what_chooses_them() {

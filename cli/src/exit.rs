@@ -62,6 +62,12 @@ impl Failure {
         Failure::new(Exit::Violated, line)
     }
 
+    /// A node that its devices ended did not do what it was for.
+    #[cfg(feature = "hw")]
+    pub fn of_devices(fatal: Option<weft_verbs::VerbsError>) -> Result<(), Failure> {
+        fatal.map_or(Ok(()), |why| Err(Failure::unfinished(format!("this node has ended: {why}"))))
+    }
+
     /// A store cannot be used: somebody has to set that right first, or only to wait.
     pub fn store(why: StoreRefused) -> Failure {
         match why {
@@ -119,5 +125,14 @@ mod tests {
     fn a_failure_is_told_in_one_line() {
         let failure = Failure::bad_input("at line 3\n  | nodes = 0\n  | ^ too few\n");
         assert_eq!(failure.to_string(), "at line 3 | nodes = 0 | ^ too few");
+    }
+
+    #[cfg(feature = "hw")]
+    #[test]
+    fn a_node_whose_device_is_gone_is_unfinished_and_says_why() {
+        let failure = Failure::of_devices(Some(weft_verbs::VerbsError::DeviceGone)).expect_err("it is gone");
+        assert_eq!(failure.to_string(), "this node has ended: the device is gone");
+        assert_eq!(failure.exit(), Exit::Unfinished);
+        assert!(Failure::of_devices(None).is_ok());
     }
 }

@@ -1,19 +1,28 @@
 //! Ctrl-C. The first asks the run to stop, so that its temporary files go with it; the second does not ask.
+//!
+//! What whoever started the program had it ignore stays ignored: SIGHUP under `nohup`, SIGINT behind the shell's `&`.
 
 use crate::exit::Exit;
 use crate::logfile;
+use std::future::poll_fn;
 use std::io::{self, Write};
 use std::ops::ControlFlow;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::task::Poll;
+use std::thread;
 use std::time::Duration;
+use tokio::runtime::Builder;
+use tokio::signal::unix::{Signal, SignalKind, signal};
 
-/// A process has one terminal and one set of signal handlers, so this is the program's one global variable.
+/// A process has one terminal and one set of signal handlers, so these are the program's only global variables.
 static STOP: AtomicBool = AtomicBool::new(false);
+/// Whether the signals were taken over, which is done once.
+static TAKEN: AtomicBool = AtomicBool::new(false);
 
 /// Takes the signals over (SIGINT, SIGTERM and SIGHUP). Where that is refused, they end the process at once, as
 /// they do by default.
 pub fn install() {
-    let _ = ctrlc::set_handler(|| {
+    let _ = take_over(|| {
         if STOP.swap(true, Ordering::SeqCst) {
             logfile::abandon();
             std::process::exit(Exit::Unfinished as i32);
@@ -23,11 +32,51 @@ pub fn install() {
 
 /// Ends the process at the first signal, for what leaves nothing behind.
 pub fn end_at_once() {
-    let _ = ctrlc::set_handler(|| {
+    let _ = take_over(|| {
         // Nobody may be reading; the exit code tells the same.
         let _ = writeln!(io::stderr(), "weft: interrupted");
         std::process::exit(Exit::Unfinished as i32);
     });
+}
+
+/// Calls this at each signal that is not ignored, on a thread of its own.
+fn take_over(and: fn()) -> io::Result<()> {
+    if TAKEN.swap(true, Ordering::SeqCst) {
+        return Ok(());
+    }
+    let runtime = Builder::new_current_thread().enable_io().build()?;
+    let mut taken = {
+        let _within = runtime.enter();
+        let kinds = [SignalKind::interrupt(), SignalKind::terminate(), SignalKind::hangup()];
+        let wanted = kinds.into_iter().filter(|kind| !is_ignored(*kind));
+        wanted.map(signal).collect::<io::Result<Vec<Signal>>>()?
+    };
+    let come = move || {
+        runtime.block_on(async {
+            loop {
+                poll_fn(|cx| match taken.iter_mut().any(|signal| signal.poll_recv(cx).is_ready()) {
+                    true => Poll::Ready(()),
+                    false => Poll::Pending,
+                })
+                .await;
+                and();
+            }
+        });
+    };
+    thread::Builder::new().name("signals".to_string()).spawn(come).map(drop)
+}
+
+/// Whether the process was started with a signal ignored, or has it ignored since.
+pub fn is_ignored(kind: SignalKind) -> bool {
+    let status = std::fs::read_to_string("/proc/self/status");
+    status.is_ok_and(|status| ignores(&status, kind.as_raw_value()))
+}
+
+/// What the kernel's page of a process says of a signal: it has a bit for each, from 1.
+fn ignores(status: &str, number: i32) -> bool {
+    let said = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
+    let bits = said.and_then(|bits| u64::from_str_radix(bits.trim(), 16).ok()).unwrap_or(0);
+    number > 0 && bits.checked_shr(number as u32 - 1).unwrap_or(0) & 1 == 1
 }
 
 /// Asks the run to stop, as the user would.
@@ -53,4 +102,17 @@ pub const LOOK: Duration = Duration::from_millis(50);
 /// The same, as a run asks it from time to time.
 pub fn go_on() -> ControlFlow<()> {
     if requested() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ignored_signals_are_those_of_the_kernels_mask() {
+        let status = "Name:\tweft\nSigIgn:\t0000000000001001\nSigCgt:\t0000000000004002\n";
+        let all = [1, 2, 13, 15, 0, 65].map(|number| ignores(status, number));
+        assert_eq!(all, [true, false, true, false, false, false]);
+        assert!(!ignores("Name:\tweft\n", 1));
+    }
 }

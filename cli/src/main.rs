@@ -42,6 +42,7 @@ mod status;
 mod stores;
 mod sweep;
 mod table;
+mod taken;
 mod trace;
 
 use args::{Cli, Command};

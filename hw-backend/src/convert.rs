@@ -138,8 +138,9 @@ pub(crate) fn vector(path: &Path, link: LinkLayer) -> Vector {
         sl: path.sl,
         traffic_class: path.traffic_class,
         hop_limit: path.hop_limit,
-        // Within an InfiniBand subnet the local identifier is enough, and the header would be waste.
-        global: link == LinkLayer::Ethernet || path.dlid == 0,
+        // Within an InfiniBand subnet the local identifier is enough, and the header would be waste. Behind a router that identifier is
+        // the router's, which needs the header.
+        global: path.global || link == LinkLayer::Ethernet || path.dlid == 0,
     }
 }
 
@@ -153,7 +154,13 @@ pub(crate) fn path(to: &Vector) -> Path {
         sl: to.sl,
         traffic_class: to.traffic_class,
         hop_limit: to.hop_limit,
+        global: to.global,
     }
+}
+
+/// The same path for packets of a traffic class; 0 leaves the one that the connection manager found.
+pub(crate) fn of_class(path: Path, traffic_class: u8) -> Path {
+    Path { traffic_class: if traffic_class == 0 { path.traffic_class } else { traffic_class }, ..path }
 }
 
 /// What a status other than success means.
@@ -203,5 +210,37 @@ pub(crate) fn async_event(event: u32, object: u32) -> AsyncEvent {
         e if e == n(E::IBV_EVENT_GID_CHANGE) => AsyncEvent::GidChange(port),
         e if e == n(E::IBV_EVENT_DEVICE_FATAL) => AsyncEvent::DeviceFatal,
         other => AsyncEvent::Unknown(other),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_path_has_the_traffic_class_that_was_asked_for_or_else_the_one_that_was_found() {
+        let found = Path { traffic_class: 8, sl: 3, ..Path::to(Gid([7; 16]), 1) };
+        assert_eq!(of_class(found, 0), found);
+        assert_eq!(of_class(found, 106), Path { traffic_class: 106, ..found });
+    }
+
+    #[test]
+    fn packets_have_a_global_header_where_the_way_leads_through_a_router_or_has_no_other_address() {
+        let to = |dlid, global| Vector {
+            dgid: [7; 16],
+            dlid,
+            sgid_index: 0,
+            port: 1,
+            sl: 3,
+            traffic_class: 9,
+            hop_limit: 64,
+            global,
+        };
+        let kept = |to: &Vector, link| vector(&path(to), link).global;
+        for global in [false, true] {
+            assert_eq!(kept(&to(5, global), LinkLayer::InfiniBand), global);
+            assert!(kept(&to(5, global), LinkLayer::Ethernet));
+            assert!(kept(&to(0, global), LinkLayer::InfiniBand));
+        }
     }
 }

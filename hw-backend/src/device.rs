@@ -234,6 +234,14 @@ fn largest_message(ports: impl Iterator<Item = u32>) -> u32 {
     ports.fold(i32::MAX as u32, u32::min)
 }
 
+/// Who has told no address cannot be reached: to ask a resolver may block.
+pub(crate) const NO_ADDRESS: &str = "nobody told the address of a machine of that name";
+
+/// The address of a machine: the one that was told of its name, or its name, which is an address in digits.
+fn known(peers: &BTreeMap<String, IpAddr>, node: &str) -> Option<IpAddr> {
+    peers.get(node).copied().or_else(|| node.parse().ok())
+}
+
 impl ContextInner {
     /// A number for an object that events name.
     pub(crate) fn fresh_id(&self) -> u32 {
@@ -316,18 +324,9 @@ impl ContextInner {
         format!("/sys/class/infiniband/{}", self.device.name())
     }
 
-    /// The address of a machine: a name that was given, an address in digits, or a name that the resolver knows.
-    pub(crate) fn lookup(&self, node: &str) -> std::result::Result<IpAddr, String> {
-        if let Some(known) = self.peers.borrow().get(node) {
-            return Ok(*known);
-        }
-        if let Ok(digits) = node.parse() {
-            return Ok(digits);
-        }
-        let found = std::net::ToSocketAddrs::to_socket_addrs(&(node, 0)).map_err(|e| e.to_string())?;
-        let found: Vec<IpAddr> = found.map(|a| a.ip()).collect();
-        let v4 = found.iter().find(|a| a.is_ipv4() && **a != IpAddr::V4(Ipv4Addr::LOCALHOST));
-        v4.or(found.first()).copied().ok_or_else(|| "the name has no address".to_string())
+    /// The address of a machine, by the name that protocols use, or by itself.
+    pub(crate) fn lookup(&self, node: &str) -> Option<IpAddr> {
+        known(&self.peers.borrow(), node)
     }
 
     pub(crate) fn attr(&self) -> DeviceAttr {
@@ -363,8 +362,8 @@ impl ContextInner {
 }
 
 impl HwContext {
-    /// Tells the context the address of a machine by the name that protocols use. Other names are looked up as the
-    /// operating system does it, which may block.
+    /// Tells the context the address of a machine by the name that protocols use. Other names are addresses themselves: nothing is
+    /// looked up, since that may block.
     pub fn name_peer(&self, name: &str, address: IpAddr) {
         self.0.peers.borrow_mut().insert(name.to_string(), address);
     }
@@ -535,6 +534,14 @@ mod tests {
         assert_eq!(lacks("mlx5_core"), Caps::SQD);
         assert_eq!(lacks("mlx4_core"), Caps::empty());
         assert_eq!(Model::SoftRoce.quirks().lacks, Caps::SQD | Caps::QP_EVENTS);
+    }
+
+    #[test]
+    fn a_machine_is_found_by_what_was_told_of_it_or_by_its_address_and_nobody_is_asked() {
+        let told = BTreeMap::from([("n1".to_string(), IpAddr::from([10, 0, 0, 1]))]);
+        assert_eq!(known(&told, "n1"), Some(IpAddr::from([10, 0, 0, 1])));
+        assert_eq!(known(&told, "10.0.0.2"), Some(IpAddr::from([10, 0, 0, 2])));
+        assert_eq!(known(&told, "localhost"), None);
     }
 
     #[test]

@@ -51,13 +51,7 @@ fn check_access(access: AccessFlags) -> Result<u32> {
 impl ProtectionDomain<Hw> for HwPd {
     fn alloc_mr(&self, len: usize, access: AccessFlags) -> Result<HwMr> {
         self.check_len(len)?;
-        let access = check_access(access)?;
-        let too_large = || VerbsError::TooLarge {
-            what: "the region's length",
-            value: len as u64,
-            bound: isize::MAX as u64,
-        };
-        let raw = ffi::Mr::alloc(&self.raw, len, access).ok_or_else(too_large)??;
+        let raw = ffi::Mr::alloc(&self.raw, len, check_access(access)?)?;
         Ok(HwMr(Rc::new(raw), Rc::new(())))
     }
 

@@ -1,6 +1,6 @@
 //! Byte streams beside the fabric: TCP, without blocking.
 
-use crate::device::{ContextInner, HwContext};
+use crate::device::{ContextInner, HwContext, NO_ADDRESS};
 use crate::ffi::connect_without_waiting;
 use crate::Hw;
 use std::fmt;
@@ -58,9 +58,9 @@ impl OutOfBand<Hw> for HwOob {
     }
 
     fn connect(&self, node: &str, service: Service) -> Result<HwStream> {
-        let address = self.0.lookup(node).map_err(|why| {
-            self.0.trouble(format!("{node} cannot be reached: {why}"));
-            crate::ffi::refused("getaddrinfo", libc::EHOSTUNREACH)
+        let address = self.0.lookup(node).ok_or_else(|| {
+            self.0.trouble(format!("{node} cannot be reached: {NO_ADDRESS}"));
+            VerbsError::Invalid(NO_ADDRESS)
         })?;
         let stream = connect_without_waiting(SocketAddr::new(address, service.0))?;
         HwStream::new(stream, &self.0)

@@ -229,7 +229,7 @@ fn with_alternate(attributes: Attributes, alt: Option<&AltPath>) -> Attributes {
         // Only InfiniBand has alternate paths.
         Some(alt) => {
             let to = convert::vector(&alt.path, LinkLayer::InfiniBand);
-            attributes.alternate(&to, alt.timeout.exponent())
+            attributes.alternate(&to, alt.pkey_index, alt.timeout.exponent())
         }
         None => attributes,
     }

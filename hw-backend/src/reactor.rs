@@ -165,8 +165,12 @@ impl Reactor {
         self.epoll.wait(nanos, &mut ready);
         self.nothing_else();
         let any = !ready.is_empty();
-        for Readiness { token, read, write } in ready.drain(..) {
+        for Readiness { token, read, write, broken } in ready.drain(..) {
             if token & VERBS != 0 {
+                if broken {
+                    // Of a device that is gone: what it has said is read now, and it says no more.
+                    self.epoll.remove((token & !VERBS) as RawFd);
+                }
                 if let Some(hint) = self.hints.borrow().get(&token) {
                     hint.0.ready.set(true);
                 }
@@ -185,5 +189,26 @@ impl Reactor {
         }
         self.ready.replace(ready);
         any
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::fd::AsRawFd;
+    use std::os::unix::net::UnixStream;
+
+    /// The kernel closes a device's descriptors when it takes the device away, and a node that sleeps must not spin on them.
+    #[test]
+    fn a_descriptor_whose_device_is_gone_wakes_the_node_once() {
+        let reactor = Reactor::new().expect("a machine with epoll");
+        let (here, there) = UnixStream::pair().expect("a pair of sockets");
+        let hint = reactor.watch(here.as_raw_fd()).expect("it is open");
+        assert_eq!(hint.ask(|| None::<()>), None);
+        assert!(!reactor.wait(Some(0)));
+        drop(there);
+        assert!(reactor.wait(Some(0)));
+        assert_eq!(hint.ask(|| Some(1)), Some(1), "what it has said is read");
+        assert!(!reactor.wait(Some(0)));
     }
 }

@@ -10,13 +10,19 @@ use weft_verbs::{
     VerbsError,
 };
 
+/// `ENOMEM`.
+const NO_MEMORY: i32 = 12;
+
 /// A protection domain, of which all are alike.
 #[derive(Clone, Copy, Debug)]
 pub struct TcpPd(pub(crate) ());
 
 impl ProtectionDomain<Tcp> for TcpPd {
     fn alloc_mr(&self, len: usize, _access: AccessFlags) -> Result<TcpMr> {
-        Ok(TcpMr(Rc::new(RefCell::new(vec![0; len]))))
+        let mut bytes = Vec::new();
+        bytes.try_reserve_exact(len).map_err(|_| VerbsError::Os { call: "malloc", errno: NO_MEMORY })?;
+        bytes.resize(len, 0);
+        Ok(TcpMr(Rc::new(RefCell::new(bytes))))
     }
 
     fn register(&self, _memory: Box<dyn PinnedMemory>, _access: AccessFlags) -> Result<TcpMr> {
@@ -121,5 +127,17 @@ impl MemoryRegion for TcpMr {
     #[allow(unsafe_code, reason = "the contract's signature; nothing is claimed")]
     unsafe fn claim(&self, _range: Range<usize>) -> Result<std::ptr::NonNull<[u8]>> {
         no_adapter()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_region_for_which_no_machine_has_memory_is_refused() {
+        let asked = TcpPd(()).alloc_mr(usize::MAX / 2, AccessFlags::LOCAL_WRITE);
+        assert_eq!(asked.map(|mr| mr.len()), Err(VerbsError::Os { call: "malloc", errno: NO_MEMORY }));
+        assert_eq!(TcpPd(()).alloc_mr(9, AccessFlags::LOCAL_WRITE).map(|mr| mr.len()), Ok(9));
     }
 }

@@ -37,6 +37,9 @@ pub struct ConnParams<'a> {
     pub min_rnr_timer: RnrTimer,
     /// Largest packet; the smaller of both sides' counts. `None` for the port's active one.
     pub mtu: Option<Mtu>,
+    /// Traffic class of the packets that this side sends, where they carry a global route header: on RoCE the DSCP in its upper six bits.
+    /// 0 for what the connection manager takes by itself.
+    pub traffic_class: u8,
 }
 
 /// Why a request was turned down (IBA 12.6.7.2).
@@ -107,7 +110,8 @@ pub trait ConnectionManager<V: Verbs>: Clone + 'static {
     fn listen(&self, service: Service) -> Result<()>;
     /// Begins an attempt: finds the node of that name. Ends in `Resolved` or `Unreachable`.
     ///
-    /// A name that stands for one of several ports or devices of a node (an address, on hardware) leads to that one.
+    /// A name that stands for one of several ports or devices of a node (an address, on hardware) leads to that one. On machines a name
+    /// is one that the backend was told, or an address in digits: nothing is looked up, since that may wait.
     fn resolve(&self, node: &str, service: Service) -> Result<CmId>;
     /// The port of this device, from 1, by which the peer of a resolved attempt or of a request is reached: the one
     /// that its queue pair's [`ToInit`](crate::ToInit) must name.

@@ -167,7 +167,7 @@ pub enum AsyncEvent {
     LidChange(u8),
     /// A port's GID table changed.
     GidChange(u8),
-    /// The device failed; nothing on it works any more.
+    /// The device failed; nothing on it works any more. It may be the last that is heard of it: a node whose devices all say so has ended.
     DeviceFatal,
     /// An event that this contract has no name for, by its number.
     Unknown(u32),

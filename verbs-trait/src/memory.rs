@@ -29,7 +29,7 @@ impl AccessFlags {
 /// A protection domain: keys and queue pairs of different domains do not mix. Clones are the same domain.
 pub trait ProtectionDomain<V: Verbs>: Clone + 'static {
     /// Memory that the backend allocates, so that it can order deregistration before freeing: zeroed, and
-    /// page-aligned if it is a page or more.
+    /// page-aligned if it is a page or more. More than the machine has is refused.
     fn alloc_mr(&self, len: usize, access: AccessFlags) -> Result<V::Mr>;
     /// Registers memory that the application brings; the region owns it until the last handle is dropped.
     /// Needs [`Caps::BROUGHT_MEMORY`](crate::Caps::BROUGHT_MEMORY).

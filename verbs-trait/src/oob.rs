@@ -8,7 +8,8 @@ use std::task::{Context, Poll};
 pub trait OutOfBand<V: Verbs>: Clone + 'static {
     /// Listens on a port of this machine.
     fn listen(&self, service: Service) -> Result<V::StreamListener>;
-    /// Connects to a port of a named machine; the stream is ready once it can be written.
+    /// Connects to a port of a named machine; the stream is ready once it can be written. Names are those of
+    /// [`ConnectionManager::resolve`](crate::ConnectionManager::resolve).
     fn connect(&self, node: &str, service: Service) -> Result<V::Stream>;
 }
 

@@ -172,12 +172,15 @@ pub struct Path {
     pub traffic_class: u8,
     /// Hop limit of the global route header.
     pub hop_limit: u8,
+    /// Whether packets carry a global route header although the local identifier is known: the peer is behind a router. On Ethernet,
+    /// and without a local identifier, they always do.
+    pub global: bool,
 }
 
 impl Path {
-    /// The way from a local port to a GID, by defaults: GID index 0, service level 0, 64 hops.
+    /// The way from a local port to a GID, by defaults: GID index 0, service level 0, 64 hops, no router.
     pub const fn to(dgid: Gid, port: u8) -> Path {
-        Path { dgid, dlid: 0, sgid_index: 0, port, sl: 0, traffic_class: 0, hop_limit: 64 }
+        Path { dgid, dlid: 0, sgid_index: 0, port, sl: 0, traffic_class: 0, hop_limit: 64, global: false }
     }
 }
 

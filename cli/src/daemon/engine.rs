@@ -2,7 +2,7 @@
 
 use super::frame::{Frame, Kind};
 use super::machine::{Backend, Machine};
-use super::services::Services;
+use super::services::{Own, Services};
 use crate::bridge::Outbox;
 use std::cell::Cell;
 use std::net::IpAddr;
@@ -29,6 +29,8 @@ pub struct Setup {
     pub systems: Systems,
     /// Whether it spins on its completion queues.
     pub spin: bool,
+    /// The traffic class of its packets.
+    pub traffic_class: u8,
 }
 
 impl Setup {
@@ -77,12 +79,16 @@ fn run_on<V: Backend>(
     }
     let wait = if setup.spin { Wait::Poll } else { Wait::Notify };
     let rt = Rt::<V>::new(machine, RtConfig { wait, ..RtConfig::default() }).map_err(text)?;
-    let services = Services::start(&rt, (setup.rank, V::port(machine)), &setup.systems, names)?;
+    let at = *addresses.get(setup.rank as usize).ok_or("this node does not know its own address")?;
+    let Setup { rank, traffic_class, .. } = *setup;
+    let own = Own { rank, port: V::port(machine), at, traffic_class };
+    let services = Services::start(&rt, &own, &setup.systems, names)?;
     let engine = Rc::new(Engine::new(&rt, services));
     let stream = V::adopt(machine, daemon).map_err(text)?;
     rt.spawn(Rc::clone(&engine).talk(stream));
     rt.spawn(Rc::clone(&engine).report());
-    V::drive(machine, &mut rt.program()).map_err(text)
+    V::drive(machine, &mut rt.program()).map_err(text)?;
+    rt.fatal().map_or(Ok(()), |why| Err(text(why)))
 }
 
 /// The services of a node, and what is to be said to the daemon.

@@ -41,13 +41,16 @@ pub fn run(args: &DaemonArgs) -> Result<Exit, Failure> {
     let (setup, blob) = setup(&config, rank)?;
     let (program, timing, scenario) = (PROGRAM.to_string(), Timing::default(), config.systems.digest());
     let options = Options { rank, secret, program, scenario, blob, timing };
+    let ignored = crate::interrupt::is_ignored(SignalKind::interrupt());
     let ended = crate::control::run(async {
         let (mut terminate, mut interrupt) =
             (taken(SignalKind::terminate())?, taken(SignalKind::interrupt())?);
+        // Ctrl-C is not for a daemon behind the shell's `&`.
+        let heeds = !ignored;
         let stop = async {
             tokio::select! {
                 _ = terminate.recv() => {}
-                _ = interrupt.recv() => {}
+                _ = interrupt.recv(), if heeds => {}
             }
         };
         let ready = || {
@@ -81,7 +84,8 @@ fn setup(config: &Config, rank: u32) -> Result<(Option<engine::Setup>, Vec<u8>),
         }
         (_, false) => None,
     };
-    let setup = engine::Setup { rank, on, store, systems: config.systems, spin: config.node.spin };
+    let (systems, spin, traffic_class) = (config.systems, config.node.spin, config.node.traffic_class);
+    let setup = engine::Setup { rank, on, store, systems, spin, traffic_class };
     Ok((Some(setup), address.to_string().into_bytes()))
 }
 
@@ -96,8 +100,9 @@ fn on(config: &Config) -> Result<(Machine, IpAddr), Failure> {
     #[cfg(feature = "hw")]
     {
         let device = crate::node::device::Choice::of_daemon(&config.node);
-        let address = crate::node::device::address(&device.open(None)?)?;
-        Ok((Machine::Rdma(device), address))
+        let context = device.open(None)?;
+        let address = crate::node::device::address(&context)?;
+        Ok((Machine::Rdma(device.of_opened(&context)), address))
     }
 }
 

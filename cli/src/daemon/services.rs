@@ -1,7 +1,9 @@
 //! The services of a daemon's node, on any backend: what they are asked, and what they report.
 
+use crate::taken::Address;
 use std::cell::Cell;
 use std::collections::BTreeMap;
+use std::net::IpAddr;
 use weft_check::scenario::{Membership, Span};
 use weft_control::daemon::config::{Systems, Wire as By};
 use weft_control::message::{CALL, Failed, Report, View};
@@ -9,15 +11,28 @@ use weft_protocols::ddss::named::{self, Named, NamedError};
 use weft_protocols::ddss::{Ddss, DdssError};
 use weft_protocols::members::Members;
 use weft_protocols::pario::remote::{self, Remote, RemoteError};
-use weft_protocols::pario::{FsConfig, FsError, Pario, Wire};
+use weft_protocols::pario::{FsConfig, FsError, Pario, STREAMS, Wire};
 use weft_protocols::rt::Rt;
-use weft_protocols::transport::{Mesh, MeshConfig, Rank};
+use weft_protocols::transport::{Mesh, MeshConfig, Rank, TransportError};
 use weft_verbs::{Nanos, Verbs};
 
 /// What a node runs.
 pub struct Services<V: Verbs> {
     segments: Option<Segments<V>>,
     files: Option<(Pario<V>, Remote<V>)>,
+}
+
+/// What is a node's own.
+#[derive(Clone, Copy, Debug)]
+pub struct Own {
+    /// Which node it is.
+    pub rank: u32,
+    /// The port of its device.
+    pub port: u8,
+    /// By which address others reach it.
+    pub at: IpAddr,
+    /// The traffic class of its packets.
+    pub traffic_class: u8,
 }
 
 struct Segments<V: Verbs> {
@@ -28,14 +43,18 @@ struct Segments<V: Verbs> {
     out: Cell<bool>,
 }
 
+/// What else a node can be given, where another one is in its way.
+const ELSEWHERE: &str =
+    "each cluster on a machine needs an address of its own there ([node] address, or device and gid)";
+
 impl<V: Verbs> Services<V> {
-    /// Starts them at the node of a rank, on a port of its device, in a mesh of nodes of these names.
+    /// Starts them at a node, in a mesh of nodes of these names.
     ///
     /// # Errors
     /// What cannot be, in one line.
     pub fn start(
         rt: &Rt<V>,
-        (rank, port): (u32, u8),
+        own: &Own,
         systems: &Systems,
         names: Vec<String>,
     ) -> Result<Services<V>, String> {
@@ -45,8 +64,8 @@ impl<V: Verbs> Services<V> {
         let span = |millis| Span(Nanos::from_millis(millis));
         let membership =
             Membership { lease: span(lease_ms), drift: span(drift_ms), patience: span(patience_ms) };
-        let mut config = MeshConfig::new(Rank::from_index(rank), names);
-        config.port = port;
+        let mut config = MeshConfig::new(Rank::from_index(own.rank), names);
+        (config.port, config.traffic_class) = (own.port, own.traffic_class);
         if segments {
             membership.mesh(nodes, &mut config);
         }
@@ -56,7 +75,12 @@ impl<V: Verbs> Services<V> {
         };
         let files = (file_servers > 0).then(|| FsConfig { wire, ..FsConfig::new(file_servers) });
         config.max_message = config.max_message.max(files.map_or(0, |files| files.max_message()));
-        let mesh = Mesh::start(rt, config).map_err(|why| text(&why))?;
+        let (service, at) = (config.service, own.at.to_string());
+        let there = Address { at: &at, instead: ELSEWHERE };
+        let mesh = Mesh::start(rt, config).map_err(|why| {
+            let refused = if let TransportError::Verbs(refused) = &why { Some(*refused) } else { None };
+            there.why(service, refused, why.to_string())
+        })?;
         let segments = match segments {
             true => {
                 let members =
@@ -69,7 +93,10 @@ impl<V: Verbs> Services<V> {
         };
         let start =
             |config| Pario::start(rt, &mesh, config).map(|files| (files.clone(), Remote::new(rt, &files)));
-        let files = files.map(start).transpose().map_err(|why| text(&why))?;
+        let files = files.map(start).transpose().map_err(|why| {
+            let refused = if let FsError::Verbs(refused) = &why { Some(*refused) } else { None };
+            there.why(STREAMS, refused, why.to_string())
+        })?;
         Ok(Services { segments, files })
     }
 

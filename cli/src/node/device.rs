@@ -7,7 +7,7 @@ use std::sync::Arc;
 use weft_check::scenario::Cluster;
 use weft_hw::{HwContext, HwDevice};
 use weft_store::Objects;
-use weft_verbs::Device;
+use weft_verbs::{Context, Device, PortState};
 
 /// What was chosen; the rest is the devices' own order.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -41,18 +41,25 @@ impl Choice {
         Choice { devices: node.device.iter().cloned().collect(), port: node.device_port, gid: node.gid }
     }
 
-    /// Opens the one device. The machine's disk is that store, if there is one.
+    /// Opens the one device: where none is named, the first one that has an active port and an IP address, or else the first one that can
+    /// be opened. The machine's disk is that store, if there is one.
     pub fn open(&self, store: Option<&Arc<Objects>>) -> Result<HwContext, Failure> {
         if self.devices.len() > 1 {
             let named = self.devices.len();
             return Err(Failure::bad_input(format!("{named} devices are named, and one is used here")));
         }
-        let name = self.devices.first().map(String::as_str);
-        let device = HwDevice::find(name).map_err(Failure::unfinished)?;
-        self.choose(&device.ok_or_else(|| absent(name))?, store)
+        let found = self.candidates()?;
+        let opened = found.iter().map(|device| self.choose(device, store));
+        first_usable(opened, is_usable).unwrap_or_else(|| Err(absent(None)))
     }
 
-    /// Opens a device for each of so many rails. Where none is named, they are the first ones that have an IP address.
+    /// The same, of the device that was chosen by it: whoever opens it once more has that one.
+    pub fn of_opened(self, context: &HwContext) -> Choice {
+        Choice { devices: vec![context.device_name().to_string()], ..self }
+    }
+
+    /// Opens a device for each of so many rails. Where none is named, they are the first ones that can be opened and have an IP address:
+    /// one whose link is down keeps its place, which is the same one on all machines.
     pub fn open_all(&self, rails: u8, store: Option<&Arc<Objects>>) -> Result<Vec<HwContext>, Failure> {
         let rails = usize::from(rails);
         if rails == 1 {
@@ -66,19 +73,23 @@ impl Choice {
             return Err(Failure::bad_input(wanted));
         }
         let mut contexts: Vec<HwContext> = Vec::new();
+        let mut refused = None;
         for device in self.candidates()? {
             // The disk is one of the node, not of an adapter.
-            let context = self.choose(&device, store.filter(|_| contexts.is_empty()))?;
-            if named != 0 || context.address().is_some() {
-                contexts.push(context);
+            match self.choose(&device, store.filter(|_| contexts.is_empty())) {
+                Ok(context) if named != 0 || context.address().is_some() => contexts.push(context),
+                Ok(_) => {}
+                Err(why) if named != 0 => return Err(why),
+                Err(why) => drop(refused.get_or_insert(why)),
             }
             if contexts.len() == rails {
                 return Ok(contexts);
             }
         }
         let found = contexts.len();
+        let why = refused.map_or(String::new(), |why| format!("; {why}"));
         Err(Failure::bad_input(format!(
-            "the scenario has {rails} rails, and this machine has {found} RDMA devices with an IP address (`weft devices` lists them)"
+            "the scenario has {rails} rails, and this machine has {found} RDMA devices with an IP address (`weft devices` lists them){why}"
         )))
     }
 
@@ -110,6 +121,29 @@ impl Choice {
     }
 }
 
+/// Of devices that were opened or not, in their order: the first one that will do, or else the first one that is open, or else why the
+/// first one is not. None of no device.
+fn first_usable<C, E>(
+    opened: impl IntoIterator<Item = Result<C, E>>,
+    will_do: impl Fn(&C) -> bool,
+) -> Option<Result<C, E>> {
+    let (mut open, mut refused) = (None, None);
+    for one in opened {
+        match one {
+            Ok(context) if will_do(&context) => return Some(Ok(context)),
+            Ok(context) => drop(open.get_or_insert(context)),
+            Err(why) => drop(refused.get_or_insert(why)),
+        }
+    }
+    open.map(Ok).or(refused.map(Err))
+}
+
+/// Whether peers can reach a device now.
+fn is_usable(context: &HwContext) -> bool {
+    let state = context.port_attr(context.port()).map(|port| port.state);
+    state == Ok(PortState::Active) && context.address().is_some()
+}
+
 fn absent(name: Option<&str>) -> Failure {
     match name {
         Some(name) => Failure::bad_input(format!(
@@ -132,6 +166,21 @@ pub fn address(context: &HwContext) -> Result<IpAddr, Failure> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// What `first_usable` makes of devices that cannot be opened (`x`), that peers cannot reach (`-`) and that they can (`+`).
+    fn chosen(devices: &str) -> Option<Result<usize, usize>> {
+        let open = devices.chars().enumerate();
+        let open = open.map(|(at, kind)| if kind == 'x' { Err(at) } else { Ok((at, kind)) });
+        first_usable(open, |(_, kind)| *kind == '+').map(|chosen| chosen.map(|(at, _)| at))
+    }
+
+    #[test]
+    fn of_devices_that_nobody_named_the_first_that_peers_can_reach_is_taken() {
+        assert_eq!(chosen("x-+x+"), Some(Ok(2)));
+        assert_eq!(chosen("xx--"), Some(Ok(2)), "the first that is open says itself what it lacks");
+        assert_eq!(chosen("xx"), Some(Err(0)), "the first reason is told");
+        assert_eq!(chosen(""), None);
+    }
 
     #[test]
     fn the_command_line_overrides_the_scenario_field_by_field() {

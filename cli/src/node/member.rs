@@ -8,6 +8,7 @@ use super::wire::{Counts, HEARTBEAT, ToCoordinator, ToNode, body};
 use crate::bridge;
 use crate::exit::Failure;
 use crate::interrupt;
+use crate::taken::Address;
 use std::cell::RefCell;
 use std::io::{ErrorKind, Write};
 use std::marker::PhantomData;
@@ -22,7 +23,7 @@ use weft_check::scenario::{Connect, Quits, Scenario};
 use weft_check::system::{Amount, Place as At, System, Until};
 use weft_hw::{Driver, Ended, Hw, HwContext, HwStream};
 use weft_protocols::rt::{JoinHandle, Program, Rt, RtConfig};
-use weft_protocols::transport::Mesh;
+use weft_protocols::transport::{Mesh, TransportError};
 use weft_sim::NodeId;
 use weft_sim::profile::Profile;
 use weft_verbs::{Context, Nanos, Wait};
@@ -39,6 +40,8 @@ pub struct Options<'a> {
     pub seed: u64,
     /// How the first connections are made.
     pub connect: Connect,
+    /// The traffic class of its packets.
+    pub traffic_class: u8,
 }
 
 /// How long a node's services may take to come to rest.
@@ -194,6 +197,12 @@ type Engine = (Driver, Program<Hw>);
 /// What a node has before its system runs.
 type End = (Rt<Hw>, Mesh<Hw>);
 
+/// By which addresses others reach a node.
+fn addresses(contexts: &[HwContext]) -> String {
+    let all = contexts.iter().filter_map(HwContext::address).map(|address| address.to_string());
+    all.collect::<Vec<_>>().join(", ")
+}
+
 /// Opens a node's end of the mesh.
 fn end<S: System>(
     scenario: &Scenario,
@@ -204,13 +213,21 @@ fn end<S: System>(
     let profile = Profile::find(&scenario.cluster.profile).map_err(|e| e.to_string())?;
     let mut mesh =
         mesh_config(scenario, &profile, NodeId(options.place.rank), names).map_err(|e| e.to_string())?;
-    mesh.port = contexts[0].port();
+    (mesh.port, mesh.traffic_class) = (contexts[0].port(), options.traffic_class);
     if let Some(work) = scenario.workload.get::<S>() {
         S::mesh(work, &mut mesh);
     }
     let wait = options.wait.unwrap_or(scenario.cluster.wait.wait());
     let rt = Rt::over(contexts, RtConfig { wait, ..RtConfig::default() }).map_err(|e| e.to_string())?;
-    let mesh = Mesh::start(&rt, mesh).map_err(|e| e.to_string())?;
+    let (service, at) = (mesh.service, addresses(contexts));
+    let own = Address {
+        at: &at,
+        instead: "each run on a machine needs a device or a GID of its own (--device, --gid)",
+    };
+    let mesh = Mesh::start(&rt, mesh).map_err(|why| {
+        let refused = if let TransportError::Verbs(refused) = &why { Some(*refused) } else { None };
+        own.why(service, refused, why.to_string())
+    })?;
     Ok((rt, mesh))
 }
 
@@ -264,6 +281,7 @@ impl<S: System> Member<S> {
         let _ = writeln!(std::io::stderr(), "node {}: the run has begun", member.place.node);
         let ended = driver.run(&mut program, || interrupt::requested() && member.post.has_left());
         rt.shutdown();
+        Failure::of_devices(rt.fatal())?;
         match (ended, member.failed.take()) {
             (Ended::Stopped, _) => Err(Failure::unfinished("left on request")),
             (Ended::Done, Some(why)) => Err(why),

@@ -92,7 +92,8 @@ fn one_node<S: System>(args: &NodeArgs, scenario: &Scenario) -> Result<Exit, Fai
     let meeting = meets_here.then(|| begin_meeting::<S>(scenario, agreed, port, seed)).transpose()?;
     let wait = args.wait.map(WaitArg::wait);
     let connect = args.connect.map_or(scenario.cluster.connect, ConnectArg::connect);
-    let options = Options { place: &place, join: &join, wait, seed, connect };
+    let traffic_class = args.traffic_class;
+    let options = Options { place: &place, join: &join, wait, seed, connect, traffic_class };
     let lived = member::run::<S>(scenario, &options, rails);
     let lived = left_nothing().and(lived);
     let lived = lived.map_err(|why| why.at(format_args!("node {}", place.rank)));

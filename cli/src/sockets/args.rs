@@ -116,6 +116,9 @@ pub struct Over {
     /// How long to look for what comes before sleeping until the device says so: more is a processor for less delay
     #[arg(long, value_name = "MICROSECONDS", default_value_t = 10)]
     pub spin: u32,
+    /// The traffic class of what this end sends: on RoCE the DSCP times four [default: 0, as the system has it]
+    #[arg(long, value_name = "N", default_value_t = 0, hide_default_value = true)]
+    pub traffic_class: u8,
     /// Show no progress, and say nothing at the end
     #[arg(long, short)]
     pub quiet: bool,

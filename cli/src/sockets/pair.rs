@@ -48,13 +48,16 @@ pub struct Devices {
     addresses: Vec<IpAddr>,
     /// How long they are looked at before this end sleeps.
     spin: Nanos,
+    /// The traffic class of this end's packets.
+    traffic_class: u8,
 }
 
 impl Devices {
-    /// Opens the devices that were named, or all that have an IP address.
+    /// Opens the devices that were named, or all that can be opened and have an IP address.
     pub fn open(over: &Over) -> Result<Devices, Failure> {
         let (names, spin) = (&over.devices, Nanos::from_micros(over.spin.into()));
-        let mut devices = Devices { contexts: Vec::new(), addresses: Vec::new(), spin };
+        let traffic_class = over.traffic_class;
+        let mut devices = Devices { contexts: Vec::new(), addresses: Vec::new(), spin, traffic_class };
         let found = HwDevice::all().map_err(Failure::unfinished)?;
         let missing = names.iter().find(|name| !found.iter().any(|device| device.name() == name.as_str()));
         if let Some(name) = missing {
@@ -67,10 +70,19 @@ impl Devices {
         } else {
             names.iter().filter_map(|name| found.iter().find(|device| device.name() == name)).collect()
         };
+        let mut refused = None;
         for device in wanted {
-            let context = device.open();
-            let context =
-                context.map_err(|why| Failure::unfinished(format!("device {}: {why}", device.name())))?;
+            let opened = device.open();
+            let opened =
+                opened.map_err(|why| Failure::unfinished(format!("device {}: {why}", device.name())));
+            let context = match opened {
+                Ok(context) => context,
+                Err(why) if names.is_empty() => {
+                    refused.get_or_insert(why);
+                    continue;
+                }
+                Err(why) => return Err(why),
+            };
             match context.address() {
                 Some(address) => {
                     devices.contexts.push(context);
@@ -86,10 +98,11 @@ impl Devices {
             }
         }
         if devices.contexts.is_empty() {
-            return Err(Failure::unfinished(
+            let why = refused.map_or(String::new(), |why| format!("; {why}"));
+            return Err(Failure::unfinished(format!(
                 "this machine has no RDMA device with an IP address: `weft devices` lists its devices, \
-                 hw-backend/README.md says what one needs",
-            ));
+                 hw-backend/README.md says what one needs{why}"
+            )));
         }
         Ok(devices)
     }
@@ -158,6 +171,7 @@ impl Pair {
         config.calls = Some(Service(theirs.service));
         config.max_message = options.longest_message().max(LONGEST_CONTROL);
         config.chunk = 256 * 1024;
+        config.traffic_class = devices.traffic_class;
         config.ack_delay = ACK_DELAY;
         config.timeout = AckTimeout::new(ACK_TIMEOUT).unwrap_or(config.timeout);
         config.retry = Retries::new(6).unwrap_or(config.retry);
@@ -188,6 +202,7 @@ impl Pair {
             self.driver.run(&mut self.program, || false);
         }
         rt.shutdown();
+        Failure::of_devices(rt.fatal())?;
         let why = self.contexts.iter().flat_map(HwContext::take_troubles).next_back();
         let stopped = || Failure::unfinished(why.unwrap_or_else(|| "it was interrupted".to_string()));
         ended.take().ok_or_else(stopped)

@@ -257,6 +257,23 @@ fn seeds_that_are_interrupted_held_so_far_and_no_further() {
     }
 }
 
+/// `nohup`, and what a shell does with `&`.
+#[cfg(target_os = "linux")]
+#[test]
+fn a_signal_that_was_ignored_at_the_start_stays_ignored() {
+    let ignores = "trap '' HUP INT; exec \"$0\" fuzz swarm-2 --seconds 4";
+    let mut shell = std::process::Command::new("sh");
+    shell.args(["-c", ignores, env!("CARGO_BIN_EXE_weft")]).current_dir(root()).stdin(Stdio::null());
+    let mut child = shell.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().expect("there is a shell");
+    let mut said = String::new();
+    BufReader::new(child.stderr.take().expect("piped")).read_line(&mut said).expect("progress");
+    for signal in ["-HUP", "-INT"] {
+        let sent = std::process::Command::new("kill").args([signal, &child.id().to_string()]).status();
+        assert!(sent.expect("there is a kill").success());
+    }
+    assert_eq!(child.wait().expect("ends").code(), Some(0), "{said}");
+}
+
 /// Messages to everybody, which wait for a cut that does not end: they take more and more memory.
 const LARGE: &str = r#"
 [cluster]

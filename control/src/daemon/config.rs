@@ -67,12 +67,15 @@ pub struct Node {
     /// By which of its addresses other nodes reach this one's byte streams, where systems run by `tcp`. Default: the one by which it
     /// reaches the meeting place.
     pub address: Option<IpAddr>,
-    /// The RDMA device that systems use. Default: the first one that has an active port.
+    /// The RDMA device that systems use. Default: the first one that has an active port and an address.
     pub device: Option<String>,
     /// Its port, from 1. Default: 1.
     pub device_port: Option<u8>,
     /// The index of the port's address. Default: as the device chooses.
     pub gid: Option<u8>,
+    /// The traffic class of the packets of its RDMA device. Default: 0, as the system has it.
+    #[serde(default)]
+    pub traffic_class: u8,
     /// Whether the node spins on its completion queues: fewer microseconds for a whole processor. Default: no.
     #[serde(default)]
     pub spin: bool,
@@ -313,6 +316,7 @@ mod tests {
                 "[systems] segments = true: they need RDMA devices",
             ),
             (format!("{SMALL}[systems]\nwire = \"rail\"\n"), ":6: unknown variant `rail`"),
+            (format!("{SMALL}[node]\ntraffic_class = 256\n"), ":6: invalid value: integer `256`"),
             (String::new(), "missing field `cluster`"),
         ];
         for (text, says) in cases {

@@ -14,7 +14,7 @@ mod events;
 mod header;
 mod limit;
 
-use crate::device::{ContextInner, HwContext};
+use crate::device::{ContextInner, HwContext, NO_ADDRESS};
 use crate::ffi::{CmChannel, CmIdentity, ConnectionOffer};
 use crate::queue_pair::HwQp;
 use crate::reactor::Hint;
@@ -110,6 +110,7 @@ struct Terms {
     rnr_retry: Retries,
     min_rnr_timer: RnrTimer,
     mtu: Mtu,
+    traffic_class: u8,
 }
 
 /// What the peer brought in, as seen from our side.
@@ -209,7 +210,7 @@ impl Manager {
     }
 
     fn begin_resolve(&self, key: u64, node: &str, service: Service) -> std::result::Result<Connection, String> {
-        let to = SocketAddr::new(self.context.lookup(node)?, service.0);
+        let to = SocketAddr::new(self.context.lookup(node).ok_or(NO_ADDRESS)?, service.0);
         let from = self.context.address().map(|own| SocketAddr::new(own, 0));
         let identity = CmIdentity::create(&self.channel, key).map_err(|e| e.to_string())?;
         identity.resolve_addr(from, to, RESOLVE_MS).map_err(|e| e.to_string())?;
@@ -243,6 +244,7 @@ impl Manager {
             rnr_retry: params.rnr_retry,
             min_rnr_timer: params.min_rnr_timer,
             mtu: params.mtu.map_or(active, |mtu| mtu.min(active)),
+            traffic_class: params.traffic_class,
         })
     }
 
@@ -252,7 +254,7 @@ impl Manager {
         qp.modify(&Modify::Rtr(ToRtr {
             dest_qp: QpNum(found.dest_qp),
             rq_psn: Psn::new(found.rq_psn),
-            path: convert::path(&found.to),
+            path: convert::of_class(convert::path(&found.to), terms.traffic_class),
             mtu: terms.mtu.min(peer.header.mtu).min(convert::mtu_of(found.mtu)),
             min_rnr_timer: terms.min_rnr_timer,
             max_dest_rd_atomic: terms.serves,

@@ -3,7 +3,7 @@
 use super::{Context, errno, refused};
 use crate::census::{self, Counted, Kind};
 use rdma_sys as sys;
-use std::alloc::{Layout, alloc_zeroed, dealloc, handle_alloc_error};
+use std::alloc::{Layout, alloc_zeroed, dealloc};
 use std::cell::{Cell, RefCell};
 use std::fs::File;
 use std::io;
@@ -11,7 +11,7 @@ use std::os::fd::AsRawFd;
 use std::ptr::NonNull;
 use std::rc::Rc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use weft_verbs::{PinnedMemory, Result};
+use weft_verbs::{PinnedMemory, Result, VerbsError};
 
 /// A protection domain.
 pub(crate) struct Pd {
@@ -74,12 +74,15 @@ struct Pages {
 const PAGE: usize = 4_096;
 
 impl Pages {
-    fn new(len: usize) -> Option<Pages> {
-        let layout = Layout::from_size_align(len.max(1).checked_next_multiple_of(PAGE)?, PAGE).ok()?;
+    fn new(len: usize) -> Result<Pages> {
+        let whole = len.max(1).checked_next_multiple_of(PAGE);
+        let layout = whole.and_then(|whole| Layout::from_size_align(whole, PAGE).ok());
+        let (value, bound) = (len as u64, isize::MAX as u64);
+        let layout = layout.ok_or(VerbsError::TooLarge { what: "the region's length", value, bound })?;
         // SAFETY: the layout's size is not zero.
         let ptr = unsafe { alloc_zeroed(layout) };
-        let ptr = NonNull::new(ptr).unwrap_or_else(|| handle_alloc_error(layout));
-        Some(Pages { ptr, len, layout })
+        let ptr = NonNull::new(ptr).ok_or_else(|| refused("malloc", libc::ENOMEM))?;
+        Ok(Pages { ptr, len, layout })
     }
 }
 
@@ -108,9 +111,9 @@ pub(crate) struct Mr {
 }
 
 impl Mr {
-    /// Registers memory of this crate's own. `None` where no address space has that much.
-    pub(crate) fn alloc(pd: &Rc<Pd>, len: usize, access: u32) -> Option<Result<Mr>> {
-        Some(Mr::register(pd, Backing::Own(Pages::new(len)?), access))
+    /// Registers memory of this crate's own.
+    pub(crate) fn alloc(pd: &Rc<Pd>, len: usize, access: u32) -> Result<Mr> {
+        Mr::register(pd, Backing::Own(Pages::new(len)?), access)
     }
 
     /// Registers memory that the application brings.

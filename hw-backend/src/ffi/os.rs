@@ -163,6 +163,8 @@ pub(crate) struct Readiness {
     pub token: u64,
     pub read: bool,
     pub write: bool,
+    /// The other end, or the device behind it, is gone: it is ready for ever.
+    pub broken: bool,
 }
 
 impl Epoll {
@@ -217,7 +219,7 @@ impl Epoll {
             let has = |what: i32| flags & what as u32 != 0;
             let broken = has(libc::EPOLLERR) || has(libc::EPOLLHUP);
             let read = broken || has(libc::EPOLLIN) || has(libc::EPOLLRDHUP);
-            ready.push(Readiness { token, read, write: broken || has(libc::EPOLLOUT) });
+            ready.push(Readiness { token, read, write: broken || has(libc::EPOLLOUT), broken });
         }
     }
 }

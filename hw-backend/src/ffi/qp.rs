@@ -106,10 +106,11 @@ impl Attributes {
         this.with(Mask::IBV_QP_PATH_MTU, |a| a.path_mtu = mtu)
     }
 
-    pub(crate) fn alternate(self, to: &Vector, timeout: u8) -> Attributes {
+    pub(crate) fn alternate(self, to: &Vector, pkey_index: u16, timeout: u8) -> Attributes {
         self.with(Mask::IBV_QP_ALT_PATH, |a| {
             a.alt_ah_attr = to.raw();
             a.alt_port_num = to.port;
+            a.alt_pkey_index = pkey_index;
             a.alt_timeout = timeout;
         })
     }

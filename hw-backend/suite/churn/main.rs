@@ -102,6 +102,7 @@ fn params() -> Result<ConnParams<'static>> {
         rnr_retry: Retries::new(2).ok_or("a count")?,
         min_rnr_timer: RnrTimer::new(12).ok_or("a code")?,
         mtu: None,
+        traffic_class: 0,
     })
 }
 

@@ -64,10 +64,12 @@ impl HwHarness {
 
     fn machine(&self, n: usize) -> Result<Machine<Hw>, String> {
         let device = self.devices[n].clone();
-        let gid_index = device.open().and_then(|context| context.usable_gid(1)).map_err(|e| e.to_string())?;
+        let context = device.open().map_err(|e| e.to_string())?;
+        let gid_index = context.usable_gid(1).map_err(|e| e.to_string())?;
+        let name = context.address().ok_or("a device has no address")?.to_string();
         // A registry of its own: the contexts of one case.
         let device = HwDevice::find(Some(device.name())).ok().flatten().ok_or("a device went away")?;
-        Ok(Machine { name: format!("n{n}"), device, port: 1, gid_index, second: None })
+        Ok(Machine { name, device, port: 1, gid_index, second: None })
     }
 }
 

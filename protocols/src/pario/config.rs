@@ -2,7 +2,7 @@
 
 use super::messages::{HEADER, OFFER};
 use super::{Distribution, FsError};
-use weft_verbs::Nanos;
+use weft_verbs::{Nanos, Service};
 
 /// When a write is durable.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -33,6 +33,9 @@ pub enum Wire {
     /// Byte streams, by which all data ride in messages: the paper's baseline.
     Tcp,
 }
+
+/// The service of requests by byte streams: that of PVFS2's servers.
+pub const STREAMS: Service = Service(3334);
 
 /// Who moves data that do not ride in messages (4.2, 5.1).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

@@ -82,7 +82,7 @@ pub use anything::read_anything;
 pub use attributes::{Attributes, Metadata, SetAttributes};
 pub use buffer::Buffer;
 pub use client::File;
-pub use config::{FsConfig, Movers, Storage, Sync, Wire};
+pub use config::{FsConfig, Movers, STREAMS, Storage, Sync, Wire};
 pub use datatype::{Datatype, View};
 pub use distribution::Distribution;
 pub use error::FsError;

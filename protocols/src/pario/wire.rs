@@ -7,6 +7,7 @@
 //! [`Unknown`](super::FsError::Unknown).
 
 use super::FsError;
+use super::config::STREAMS;
 use super::messages::{Answer, Frame, Request};
 use crate::rt::Rt;
 use crate::rt::sync::Signal;
@@ -17,16 +18,13 @@ use std::future::poll_fn;
 use std::io;
 use std::rc::Rc;
 use std::task::{Context as TaskContext, Poll};
-use weft_verbs::{Context, Nanos, OutOfBand, RemoteSlice, Service, Stream, StreamListener, Verbs};
+use weft_verbs::{Context, Nanos, OutOfBand, RemoteSlice, Stream, StreamListener, Verbs};
 
 /// The channel of requests and answers on the mesh.
 pub(super) const CHANNEL: Channel = Channel(5);
 
 /// The number of a question that is no call.
 pub(super) const UNASKED: u64 = u64::MAX;
-
-/// The service of requests by byte streams: that of PVFS2's servers.
-const SERVICE: Service = Service(3334);
 
 /// How long a node waits after something about byte streams has failed, before it tries once more.
 pub(super) const PAUSE: Nanos = Nanos::from_millis(10);
@@ -203,7 +201,7 @@ impl<V: Verbs> Streams<V> {
         let (asking, asked, taker) = (Open::default(), Open::default(), RefCell::default());
         let streams = Rc::new(Streams { rt: rt.clone(), oob, names, me, most, asking, asked, taker });
         if listens {
-            let listener = streams.oob.listen(SERVICE)?;
+            let listener = streams.oob.listen(STREAMS)?;
             drop(rt.spawn(Rc::clone(&streams).accept(listener)));
         }
         Ok(streams)
@@ -244,7 +242,7 @@ impl<V: Verbs> Streams<V> {
             return Ok(Rc::clone(open));
         }
         let name = self.names.get(to.index()).ok_or(FsError::Send(SendError::NoSuchPeer(to)))?;
-        let stream = self.oob.connect(name, SERVICE)?;
+        let stream = self.oob.connect(name, STREAMS)?;
         let outgoing: Rc<Outgoing> = Rc::default();
         // The first frame says who speaks.
         let hello = Frame { head: self.me.get().to_le_bytes().to_vec(), data: Vec::new() };

@@ -17,6 +17,8 @@ struct Entry<V: Verbs> {
     /// How many of those are connected, so that a peer may send over them.
     listening: u32,
     armed: bool,
+    /// Its adapter has failed: it may refuse what it likes.
+    lost: bool,
 }
 
 impl<V: Verbs> Entry<V> {
@@ -86,6 +88,7 @@ impl<V: Verbs> Cqs<V> {
                     resting: 0,
                     listening: 0,
                     armed: false,
+                    lost: false,
                 });
                 self.entries.len() - 1
             }
@@ -150,7 +153,10 @@ impl<V: Verbs> Cqs<V> {
                 found = Polled::More;
                 break;
             }
-            let taken = entry.cq.poll(out, max)?;
+            let taken = match entry.cq.poll(out, max) {
+                Err(_) if entry.lost => 0,
+                answer => answer?,
+            };
             if taken == max {
                 found = Polled::More;
             } else {
@@ -170,10 +176,18 @@ impl<V: Verbs> Cqs<V> {
 
     pub(super) fn arm(&mut self) -> Result<()> {
         for entry in self.entries.iter_mut().filter(|e| !e.armed && e.is_heard()) {
-            entry.cq.arm(Arm::Next)?;
+            match entry.cq.arm(Arm::Next) {
+                Err(_) if entry.lost => {}
+                answer => answer?,
+            }
             entry.armed = true;
         }
         Ok(())
+    }
+
+    /// A rail's adapter has failed, and the node goes on over others: queues of it are looked at as long as they answer.
+    pub(super) fn lose(&mut self, rail: u8) {
+        self.entries.iter_mut().filter(|e| e.rail == rail).for_each(|e| e.lost = true);
     }
 
     /// A queue raised its event, and is armed no more.

@@ -14,11 +14,23 @@ pub(super) struct Routes<V: Verbs> {
     listeners: Vec<(Service, MailboxSender<CmEvent>)>,
     connections: BTreeMap<CmId, MailboxSender<CmEvent>>,
     watchers: Vec<MailboxSender<AsyncEvent>>,
+    is_lost: bool,
 }
 
 impl<V: Verbs> Routes<V> {
     pub(super) fn new() -> Routes<V> {
-        Routes { cm: None, listeners: Vec::new(), connections: BTreeMap::new(), watchers: Vec::new() }
+        Routes {
+            cm: None,
+            listeners: Vec::new(),
+            connections: BTreeMap::new(),
+            watchers: Vec::new(),
+            is_lost: false,
+        }
+    }
+
+    /// Whether the adapter has said that nothing on it works any more.
+    pub(super) fn is_lost(&self) -> bool {
+        self.is_lost
     }
 
     fn listener(&self, service: Service) -> Option<MailboxSender<CmEvent>> {
@@ -60,6 +72,7 @@ impl<V: Verbs> Routes<V> {
         while !(one && any)
             && let Some(event) = ctx.async_event()
         {
+            self.is_lost |= event == AsyncEvent::DeviceFatal;
             self.watchers.retain(|watcher| watcher.send(event).is_ok());
             any = true;
         }

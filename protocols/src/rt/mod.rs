@@ -447,7 +447,8 @@ impl<V: Verbs> Rt<V> {
         self.inner.labels.at(address)
     }
 
-    /// Why the runtime shut itself down: the device refused to be polled or armed.
+    /// Why the runtime shut itself down: a device refused to be polled or armed, or every one said that it failed
+    /// ([`AsyncEvent::DeviceFatal`]).
     pub fn fatal(&self) -> Option<VerbsError> {
         self.inner.fatal.get()
     }

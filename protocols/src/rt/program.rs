@@ -33,6 +33,9 @@ impl<V: Verbs> Program<V> {
         if takes {
             // An event instead of a completion, if they come one by one.
             takes = !inner.drain_events(one) || !one;
+            if inner.is_lost() {
+                return Err(VerbsError::DeviceGone);
+            }
         }
         if inner.arming.take() || inner.has_spun() {
             // Poll, arm, poll: the rounds below are the second poll (IBA 11.4.2.2).
@@ -165,13 +168,22 @@ impl<V: Verbs> Inner<V> {
     /// whether there was any.
     fn drain_events(&self, one: bool) -> bool {
         let mut any = false;
-        for adapter in &self.rails {
-            any |= adapter.routes.borrow_mut().drain(&adapter.ctx, one);
+        for (rail, adapter) in (0..).zip(&self.rails) {
+            let mut routes = adapter.routes.borrow_mut();
+            any |= routes.drain(&adapter.ctx, one);
+            if routes.is_lost() {
+                self.cqs.borrow_mut().lose(rail);
+            }
             if one && any {
                 break;
             }
         }
         any
+    }
+
+    /// Whether every adapter of the node has failed.
+    fn is_lost(&self) -> bool {
+        self.rails.iter().all(|adapter| adapter.routes.borrow().is_lost())
     }
 
     /// Polls these completion queues once and resolves what it found.
@@ -223,7 +235,7 @@ impl<V: Verbs> Node for Program<V> {
         match park {
             Ok(park) => park,
             Err(error) => {
-                // A device that refuses to be polled or armed is gone, and the node with it.
+                // A device that refuses to be polled or armed, or says that it failed, is gone, and the node with it.
                 self.rt.inner.fatal.set(Some(error));
                 self.rt.shutdown();
                 Park::Done

@@ -10,7 +10,7 @@
 //! What carries the cards is the caller's: a coordinator, PMI, a file. Who can change a card on its way can take the peer's place, so
 //! it should be a way on which nobody else speaks.
 
-use super::{AdoptError, Mesh, Prepared, Rank};
+use super::{AdoptError, Mesh, MeshConfig, Prepared, Rank};
 use thiserror::Error;
 use weft_verbs::{
     Context, Gid, Migration, Modify, Mtu, Path, Psn, QpNum, QueuePair, ToRtr, ToRts, Verbs, VerbsError,
@@ -193,6 +193,12 @@ fn connect_to_self<V: Verbs>(mesh: &Mesh<V>, port: LocalPort) -> Result<(), Adop
     far.adopt(&of_near.introduction)
 }
 
+/// The way to a peer.
+fn path_to(config: &MeshConfig, sgid_index: u8, theirs: &ConnectionInfo) -> Path {
+    let (dlid, traffic_class) = (theirs.lid, config.traffic_class);
+    Path { dlid, sgid_index, traffic_class, ..Path::to(theirs.gid, config.port) }
+}
+
 fn ready_to_receive<V: Verbs>(
     mesh: &Mesh<V>,
     port: LocalPort,
@@ -200,11 +206,10 @@ fn ready_to_receive<V: Verbs>(
     theirs: &ConnectionInfo,
 ) -> Result<(), VerbsError> {
     let config = &mesh.shared.config;
-    let way = Path::to(theirs.gid, config.port);
     prepared.qp().modify(&Modify::Rtr(ToRtr {
         dest_qp: theirs.qp,
         rq_psn: theirs.psn,
-        path: Path { dlid: theirs.lid, sgid_index: port.gid_index, ..way },
+        path: path_to(config, port.gid_index, theirs),
         mtu: if theirs.mtu.bytes() < port.mtu.bytes() { theirs.mtu } else { port.mtu },
         min_rnr_timer: config.rnr_timer,
         max_dest_rd_atomic: config.rd_atomic,
@@ -285,10 +290,11 @@ impl ConnectionInfo {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::rt::fake::{Fake, V};
+    use crate::rt::{Rt, RtConfig};
 
-    #[test]
-    fn a_card_survives_the_way_and_others_are_refused() {
-        let info = ConnectionInfo {
+    fn card() -> ConnectionInfo {
+        ConnectionInfo {
             rank: 3,
             qp: QpNum(0x1234),
             psn: Psn::new(0xab_cdef),
@@ -297,7 +303,22 @@ mod tests {
             mtu: Mtu::B2048,
             rd_atomic: 16,
             introduction: vec![9; 44],
-        };
+        }
+    }
+
+    #[test]
+    fn packets_have_the_traffic_class_of_the_mesh_however_a_connection_is_made() {
+        let names = vec!["n0".to_string(), "n1".to_string()];
+        let config = MeshConfig { traffic_class: 106, ..MeshConfig::new(Rank::from_index(0), names) };
+        assert_eq!(path_to(&config, 3, &card()).traffic_class, 106);
+        let rt = Rt::<V>::new(&Fake::default(), RtConfig::default()).expect("the fake device obeys");
+        let mesh = Mesh::start(&rt, config).expect("the fake device obeys");
+        assert_eq!(mesh.shared.params(&[]).traffic_class, 106);
+    }
+
+    #[test]
+    fn a_card_survives_the_way_and_others_are_refused() {
+        let info = card();
         let bytes = info.encode();
         assert_eq!(ConnectionInfo::decode(&bytes), Some(info));
         for len in 0..bytes.len() {

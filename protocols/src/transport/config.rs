@@ -108,6 +108,9 @@ pub struct MeshConfig {
     /// The most bytes of a packet of each connection, lowered to what both ports can. Default: the connection manager's say, which is the
     /// smaller of the ports'.
     pub mtu: Option<Mtu>,
+    /// Traffic class of this node's packets, as their global route headers have it: on RoCE the DSCP in its upper six bits, by which
+    /// switches tell what is lossless and what is marked. Default: 0, as the system has it.
+    pub traffic_class: u8,
     /// Time-out of the adapter's acknowledgements. Default: exponent 14 (67 ms), `rdma_cm`'s usual choice.
     pub timeout: AckTimeout,
     /// The adapter's retries after a time-out. Default: 7.
@@ -200,7 +203,8 @@ impl MeshConfig {
             * (HEADER_LEN as u64 + u64::from(self.max_message)).next_multiple_of(8)
     }
 
-    /// The defaults, for a node among its peers.
+    /// The defaults, for a node among its peers. Their names are those of the network: on machines, names whose addresses the backend was
+    /// told first (`name_peer`), or addresses in digits.
     pub fn new(me: Rank, peers: Vec<String>) -> MeshConfig {
         MeshConfig {
             me,
@@ -219,6 +223,7 @@ impl MeshConfig {
             rd_atomic: 16,
             atomics: true,
             mtu: None,
+            traffic_class: 0,
             ack_delay: Nanos::from_millis(1),
             probe_after: Nanos::from_millis(50),
             timeout: AckTimeout::new(14).expect("an exponent below 32"),

@@ -282,6 +282,7 @@ impl<V: Verbs> Shared<V> {
             rnr_retry: config.rnr_retry,
             min_rnr_timer: config.rnr_timer,
             mtu: config.mtu,
+            traffic_class: config.traffic_class,
         }
     }
 

@@ -176,3 +176,27 @@ impl<V: Verbs> Driver<V> {
         Ok(queue)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use crate::rt::fake::{Fake, V};
+    use crate::rt::{Rt, RtConfig};
+    use crate::transport::{Mesh, MeshConfig, Rank};
+    use weft_verbs::{AsyncEvent, Node, Park};
+
+    #[test]
+    fn a_rail_whose_device_failed_is_taken_for_one_whose_port_lost_its_link() {
+        let fakes = [Fake::default(), Fake::default()];
+        let rt = Rt::<V>::over(&fakes, RtConfig::default()).expect("the fake devices obey");
+        let names = |rail: u8| vec![format!("n0.{rail}"), format!("n1.{rail}")];
+        let mut config = MeshConfig::new(Rank::from_index(0), names(0));
+        config.other_rails = vec![names(1).into()];
+        let mesh = Mesh::start(&rt, config).expect("the fake devices obey");
+        let mut program = rt.program();
+        fakes[1].world.borrow_mut().async_events.push_back(AsyncEvent::DeviceFatal);
+        while program.step() == Park::Again {}
+        let down = mesh.shared.down.get();
+        assert_eq!([0, 1].map(|rail| down.contains(rail)), [false, true]);
+        assert!(!rt.is_closed());
+    }
+}

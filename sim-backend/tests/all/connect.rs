@@ -63,6 +63,7 @@ fn params(private: &[u8]) -> ConnParams<'_> {
         rnr_retry: Retries::FOREVER,
         min_rnr_timer: RnrTimer::new(1).unwrap(),
         mtu: None,
+        traffic_class: 0,
     }
 }
 

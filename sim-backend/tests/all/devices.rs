@@ -184,6 +184,7 @@ fn the_manager_connects_second_ports_over_their_own_cable() {
         rnr_retry: Retries::MOST,
         min_rnr_timer: RnrTimer::new(1).unwrap(),
         mtu: None,
+        traffic_class: 0,
     };
     active.connect(from, &a.qp, &params).unwrap();
     let CmEvent::Request { id: to, .. } = event(&passive) else { panic!("no request") };

@@ -346,6 +346,7 @@ macro_rules! conformance_cases {
             }
             memory {
                 a_new_region_is_zeroed_and_named
+                a_region_for_which_no_machine_has_memory_is_refused
                 copies_stay_within_the_region
                 words_are_aligned_and_within_the_region
                 words_and_bytes_are_the_same_memory

@@ -97,6 +97,33 @@ fn bytes(len: usize, seed: u8) -> Vec<u8> {
     (0..len).map(|at| (at / 253) as u8 ^ (at as u8).wrapping_mul(7) ^ seed).collect()
 }
 
+/// Two clusters on one machine, both of whose file servers are to have the same address.
+#[test]
+fn a_server_whose_address_another_one_has_says_so_and_ends() {
+    let first = Pair::start("tcp-taken");
+    let scratch = Scratch::new("tcp-taken-too");
+    let port = |text: &str| {
+        let rest = text.split("meet = \"").nth(1).expect("where they meet");
+        rest.split('"').next().expect("a name").to_string()
+    };
+    let there = format!("127.0.0.1:{}", free_port());
+    let start = |rank: u32| {
+        let text =
+            fs::read_to_string(first.scratch.path(&format!("{rank}.toml"))).expect("its configuration");
+        let store = scratch.path(&format!("store-{rank}"));
+        fs::create_dir_all(&store).expect("a directory");
+        let text = text.replace(&port(&text), &there);
+        let text = text.replace(&first.scratch.path(&format!("store-{rank}")), &store);
+        Daemon::start(&scratch, &scratch.file(&format!("{rank}.toml"), text), rank, &[])
+    };
+    let mut second = [0, 1].map(start);
+    assert_eq!(second[0].ends(), Some(3));
+    let lines = second[0].lines();
+    let last = lines.lines().last().unwrap_or_default();
+    assert!(last.starts_with("weft: node 0: another program has port 3334 of 127."), "{lines}");
+    assert!(last.contains("[node] address"), "{lines}");
+}
+
 #[test]
 fn files_on_machines_without_devices_outlive_servers_that_are_killed() {
     let scratch = Scratch::new("tcp-files");

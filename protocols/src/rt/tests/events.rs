@@ -90,3 +90,36 @@ fn with_the_node_every_source_of_events_ends() {
     assert!(matches!(events.poll_recv(&mut cx), Poll::Ready(Err(_))));
     assert!(matches!(asynchronous.poll_recv(&mut cx), Poll::Ready(Err(_))));
 }
+
+#[test]
+fn a_device_that_says_it_failed_ends_the_node() {
+    let mut bench = Bench::new(Wait::Notify);
+    let mut events = bench.rt.async_events();
+    assert_eq!(bench.settle(), until(Wait::Notify, None));
+    bench.world().async_events.push_back(AsyncEvent::DeviceFatal);
+    assert_eq!(bench.settle(), Park::Done);
+    assert_eq!(bench.rt.fatal(), Some(VerbsError::DeviceGone));
+    assert_eq!(events.try_recv(), Some(AsyncEvent::DeviceFatal));
+}
+
+/// A failed adapter may refuse what it likes, also to be polled.
+#[test]
+fn of_several_devices_the_last_one_that_fails_ends_the_node() {
+    let fakes = [Fake::default(), Fake::default()];
+    let rt = Rt::<V>::over(&fakes, RtConfig::default()).expect("the fake devices obey");
+    let mut program = rt.program();
+    let queue = |rail: u8| {
+        let caps = QpCaps { max_send_wr: 4, max_recv_wr: 4, ..QpCaps::default() };
+        let rt = rt.rail(rail).expect("there are two");
+        rt.create_qp(&fakes[usize::from(rail)], caps).expect("the fake obeys")
+    };
+    let _queues = [queue(0), queue(1)];
+    let mut settle = || (0..100).map(|_| program.step()).find(|park| *park != Park::Again);
+    fakes[0].world.borrow_mut().refuse_polls = true;
+    fakes[0].world.borrow_mut().async_events.push_back(AsyncEvent::DeviceFatal);
+    assert_eq!(settle(), Some(until(Wait::Notify, None)));
+    assert_eq!((rt.is_closed(), rt.fatal()), (false, None));
+    fakes[1].world.borrow_mut().async_events.push_back(AsyncEvent::DeviceFatal);
+    assert_eq!(settle(), Some(Park::Done));
+    assert_eq!(rt.fatal(), Some(VerbsError::DeviceGone));
+}

@@ -105,6 +105,7 @@ fn params(private: &[u8]) -> ConnParams<'_> {
         rnr_retry: Retries::FOREVER,
         min_rnr_timer: RnrTimer::new(12).unwrap(),
         mtu: None,
+        traffic_class: 0,
     }
 }
 

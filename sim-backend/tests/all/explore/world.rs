@@ -143,6 +143,7 @@ impl Script {
             rnr_retry: Retries::MOST,
             min_rnr_timer: RnrTimer::new(1).unwrap(),
             mtu: None,
+            traffic_class: 0,
         };
         match event {
             CmEvent::Resolved { id } => {

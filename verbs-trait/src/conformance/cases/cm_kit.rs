@@ -24,6 +24,7 @@ pub(super) fn params<'a>(setup: &Setup, private: &'a [u8]) -> ConnParams<'a> {
         rnr_retry: setup.rnr_retry,
         min_rnr_timer: setup.rnr_timer,
         mtu: None,
+        traffic_class: 0,
     }
 }
 

@@ -4,6 +4,7 @@ use super::prelude::*;
 
 cases! { "memory":
     a_new_region_is_zeroed_and_named, "contract, alloc_mr";
+    a_region_for_which_no_machine_has_memory_is_refused, "contract, alloc_mr";
     copies_stay_within_the_region, "contract, MemoryRegion";
     words_are_aligned_and_within_the_region, "contract, MemoryRegion";
     words_and_bytes_are_the_same_memory, "contract, MemoryRegion";
@@ -32,6 +33,14 @@ fn a_new_region_is_zeroed_and_named<H: Harness>(bed: &mut TestBed<'_, H>) -> Out
         let expected = RemoteSlice { addr: mr.addr(), len: len as u32, rkey: mr.rkey() };
         check_eq!(remote, expected, "its whole range, as a peer needs it");
     }
+    Ok(())
+}
+
+fn a_region_for_which_no_machine_has_memory_is_refused<H: Harness>(bed: &mut TestBed<'_, H>) -> Outcome {
+    let setup = Setup::new(bed);
+    // More than an address space has.
+    let Ok(len) = usize::try_from(1_u64 << 48) else { return Ok(()) };
+    check!(bed.end(0, &setup)?.pd.alloc_mr(len, ALL_RIGHTS).is_err(), "a region of {len} bytes was made");
     Ok(())
 }
 
