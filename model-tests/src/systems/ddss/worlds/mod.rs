@@ -262,3 +262,25 @@ impl SystemModel for Publishing {
         !matches!(self, Publishing::Read(_))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::harness::{Explored, InOrder};
+    use weft_sim::explore::AccessKind;
+    use weft_verbs::Nanos;
+
+    #[test]
+    fn what_happens_to_a_node_has_its_place_among_the_ends_of_calls() {
+        let access = |event: &Event| {
+            let is_response = InOrder::<Publishing>::is_response(event);
+            (is_response, <InOrder<Publishing> as Explored>::access(event))
+        };
+        for what in [What::Crashed, What::LeftOut] {
+            let event = Event::of_node(Nanos::ZERO, 0, what);
+            assert_eq!(access(&event), (false, Some(AccessKind::Write)), "{event}");
+        }
+        let lost = Event { what: What::Lost, ..Event::of_node(Nanos::ZERO, 0, What::Gets) };
+        assert!(access(&lost).0, "the end of a call");
+    }
+}
