@@ -187,7 +187,7 @@ impl SystemModel for Publishing {
                                    moment, a list for each node, as in p,g!g";
 
     /// Oracles keep what had ended before each call began, and of what has ended the highest version, the value of each version and
-    /// what was released: sets, in whatever order they grew.
+    /// what was released: sets, in whatever order they grew. What they keep of a node's losses only its own calls change.
     const RESPONSES_COMMUTE: bool = true;
 
     const BRANCHES: &'static [&'static str] = &[
