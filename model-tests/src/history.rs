@@ -69,6 +69,8 @@ pub enum Stage {
     Served,
     /// Something else.
     Other,
+    /// Nothing: it is of a node, and of no request.
+    OfNode,
 }
 
 /// A time as events carry it from machine to machine, a number of nanoseconds: `#[serde(with = "nanos")]`.

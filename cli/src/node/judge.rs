@@ -383,7 +383,7 @@ impl<S: System> Judge<S> {
         match event.stage() {
             Stage::Asked => self.asked.push(entry),
             Stage::Served => self.served.push(entry),
-            Stage::Amid | Stage::Other => {}
+            Stage::Amid | Stage::Other | Stage::OfNode => {}
         }
         self.recorder.record(event);
         self.seat(rank).written += 1;

@@ -238,6 +238,10 @@ impl<M: Model> Execution<M> {
         {
             self.model.crashed(state, node, recorder);
         }
+        // What it records belongs to this event, and so does what the model finds in the state with the next incarnation.
+        if let Some(node) = taken.restarted {
+            self.restart(node);
+        }
         let judged = self.running.as_mut().is_some_and(|running| running.judge(&self.model));
         if let Some(touched) = touched {
             self.push_judged(judged, touched);
@@ -267,7 +271,7 @@ impl<M: Model> Execution<M> {
         self.running.as_ref().map(|running| running.recorder.take_access()).unwrap_or_default()
     }
 
-    /// A node begins its next incarnation. All that this touches, the restart has touched.
+    /// A node begins its next incarnation. All that this touches of the fabric, the restart has touched.
     fn restart(&mut self, node: NodeId) {
         let Some(Running { recorder, instance: Some(Instance { state, members }), .. }) = &mut self.running
         else {
@@ -408,13 +412,10 @@ impl<M: Model> TransitionSystem for Execution<M> {
         touched: Option<&mut Footprint>,
     ) -> Result<(), Stuck> {
         if self.running.is_some() {
-            let Taken { crashed, restarted, .. } = self.take_and_record(event, outcome, touched)?;
+            let Taken { crashed, .. } = self.take_and_record(event, outcome, touched)?;
             self.event_log.take(event, outcome);
             self.losses.other |= outcome.is_fault() && crashed.is_none();
             self.losses.crashed.extend(crashed);
-            if let Some(node) = restarted {
-                self.restart(node);
-            }
             return Ok(());
         }
         let configuration = (event.0 ^ CONFIGURATION) as usize;
@@ -535,3 +536,7 @@ impl<M: Model> TransitionSystem for Execution<M> {
         trace
     }
 }
+
+#[cfg(test)]
+#[path = "execution_tests.rs"]
+mod tests;

@@ -167,7 +167,7 @@ pub trait Model {
     }
 
     /// A node has crashed and is there again: starts what runs on it in its next life. Of models that have
-    /// [`Outcome::Restart`] among their faults.
+    /// [`Outcome::Restart`] among their faults. All that this tells the oracles, the restart has touched.
     fn restart(
         &self,
         state: &mut Self::State,

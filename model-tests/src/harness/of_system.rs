@@ -113,12 +113,12 @@ pub trait SystemModel: Clone + 'static {
     fn access(event: &EventOf<Self>) -> Option<AccessKind> {
         match event.stage() {
             Stage::Asked => Some(AccessKind::Read),
-            Stage::Amid | Stage::Served | Stage::Other => Some(AccessKind::Write),
+            Stage::Amid | Stage::Served | Stage::Other | Stage::OfNode => Some(AccessKind::Write),
         }
     }
 
     /// Whether the ends of requests commute: no verdict and no state of the oracles depends on their order among each other, but only on
-    /// what begins before or after them ([`Explored::is_response`]). No, unless a model says so.
+    /// what begins, or happens to a node, before or after them ([`Explored::is_response`]). No, unless a model says so.
     const RESPONSES_COMMUTE: bool = false;
 
     /// What every node asks for before the first choice, by letters; what it sees then is not recorded. Nothing, unless a
@@ -491,6 +491,7 @@ impl<M: SystemModel> Explored for InOrder<M> {
         M::access(event)
     }
 
+    /// What happens to a node is no end of a request: verdicts may depend on its place among the ends.
     fn is_response(event: &EventOf<M>) -> bool {
         M::RESPONSES_COMMUTE && matches!(event.stage(), Stage::Served | Stage::Other)
     }

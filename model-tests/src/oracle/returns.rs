@@ -82,7 +82,7 @@ impl<E: CallEvent> Oracle<E> for Returns<E> {
                 self.requests += u64::from(before != Some(request.number));
                 self.open.insert(request, event.clone());
             }
-            Stage::Amid => {}
+            Stage::Amid | Stage::OfNode => {}
             Stage::Served | Stage::Other => drop(self.open.remove(&request)),
         }
         Ok(())

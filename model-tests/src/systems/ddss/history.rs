@@ -203,7 +203,7 @@ impl HistoryEvent for Event {
             | What::Released => Stage::Served,
             What::Holds { .. } => Stage::Amid,
             What::Gone | What::Locked | What::Lost | What::Failed(_) => Stage::Other,
-            What::Crashed | What::LeftOut => Stage::Other,
+            What::Crashed | What::LeftOut => Stage::OfNode,
         }
     }
 }

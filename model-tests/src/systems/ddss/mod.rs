@@ -87,6 +87,12 @@ impl<V: Verbs> Client<V> {
         Ok(segment)
     }
 
+    /// Which segment a call is on that is by the first key that was had; 0 where it is by name.
+    fn by_key(&self, name: Name, call: Call) -> u64 {
+        let key = self.first.get(&name).filter(|_| call == Call::Stale);
+        key.map_or(0, life)
+    }
+
     /// Says between get and put under the lock what it has got.
     async fn perform(
         &mut self,
@@ -343,7 +349,7 @@ impl System for Segments {
             return record.written().await;
         }
         let (of, done) = match client.open(name, call).await {
-            Err(error) => (0, Err(error)),
+            Err(error) => (client.by_key(name, call), Err(error)),
             Ok(segment) => {
                 let life = life(&segment.key());
                 let holds = async |value| {

@@ -2,15 +2,17 @@
 
 mod causes;
 mod exchanges;
+mod losses;
 
 use super::history::{Event, Timeless, Value, What};
 use crate::history::{HistoryEvent, RequestId};
 use crate::oracle::{Oracle, Oracles, Returns, Violation, show};
 use causes::Causes;
 use exchanges::Exchanges;
+use losses::Losses;
 use std::collections::{BTreeMap, BTreeSet};
 use std::hash::{Hash, Hasher};
-use weft_protocols::ddss::{Model, Name};
+use weft_protocols::ddss::Model;
 use weft_verbs::Nanos;
 
 /// What a get may return beside the latest value.
@@ -251,7 +253,7 @@ impl Oracle<Event> for Alone {
     }
 }
 
-/// Released segments: what was released is gone for good, and nothing else is.
+/// Released segments: what was released is gone for good, and nothing else is but what died with its home.
 #[derive(Clone, Debug, Default)]
 pub struct Gone {
     /// Names of which somebody has begun to release a segment.
@@ -260,9 +262,8 @@ pub struct Gone {
     released: BTreeSet<(u64, u64)>,
     /// For each call that is under way on such a name, the segments that had been released before it began.
     began: BTreeMap<RequestId, Vec<u64>>,
-    nodes: u32,
-    /// Nodes that have crashed, or that a view has left out.
-    ended: BTreeSet<u32>,
+    /// What died with its home.
+    losses: Losses,
 }
 
 impl Gone {
@@ -271,9 +272,6 @@ impl Gone {
         match event.what {
             What::Gone if !self.begun.contains(&event.segment) => {
                 Err(format!("{}, and nobody has released it", Timeless(event)))
-            }
-            What::Lost if !self.ended.contains(&(Name(event.segment).home(self.nodes).index() as u32)) => {
-                Err(format!("{}, which has neither crashed nor been left out", Timeless(event)))
             }
             What::Gone | What::Locked | What::Lost | What::Failed(_) => Ok(()),
             _ if late => Err(format!("{}, which was released before the call", Timeless(event))),
@@ -291,14 +289,14 @@ impl Oracle<Event> for Gone {
     }
 
     fn promise(&self) -> &'static str {
-        "nobody reads or writes a segment that was released"
+        "what was released or lost is gone, and whoever had what is lost is told"
     }
 
     fn observe(&mut self, event: &Event) -> Result<(), String> {
         let name = event.segment;
+        let lost = self.losses.observe(event, self.begun.contains(&name));
         if matches!(event.what, What::Crashed | What::LeftOut) {
-            self.ended.insert(event.request.client.node);
-            return Ok(());
+            return lost;
         }
         if event.what.begins() {
             if event.what == What::Releases {
@@ -306,12 +304,12 @@ impl Oracle<Event> for Gone {
             }
             let before = self.released.range((name, 0)..=(name, u64::MAX)).map(|(_, life)| *life);
             self.began.insert(event.request, before.collect());
-            return Ok(());
+            return lost;
         }
         if matches!(event.what, What::Holds { .. }) {
-            return Ok(());
+            return lost;
         }
-        let judged = self.ended(event);
+        let judged = self.ended(event).and(lost);
         self.began.remove(&event.request);
         if event.what == What::Released {
             self.released.insert((name, event.life));
@@ -338,7 +336,7 @@ impl DdssOracles {
     /// Oracles that have seen nothing.
     pub fn new(model: Model, nodes: u32) -> DdssOracles {
         let (latest, progress) = (Latest::new(model), Returns::default());
-        let gone = Gone { nodes, ..Gone::default() };
+        let gone = Gone { losses: Losses::among(nodes), ..Gone::default() };
         let (alone, exchanges, causes) = (Alone, Exchanges::default(), Causes::new(model, nodes));
         DdssOracles { model, latest, whole: Whole::default(), alone, exchanges, gone, causes, progress }
     }
@@ -358,7 +356,7 @@ impl Oracles for DdssOracles {
     type Event = Event;
 
     fn promises(&self) -> Vec<(&'static str, &'static str)> {
-        let mut these = DdssOracles::new(self.model, self.gone.nodes);
+        let mut these = DdssOracles::new(self.model, self.gone.losses.nodes());
         these.judging().map(|oracle| (oracle.name(), oracle.promise())).collect()
     }
 
@@ -387,7 +385,7 @@ impl Oracles for DdssOracles {
         }
         (self.exchanges.state(), &self.causes).hash(&mut to);
         self.latest.began.hash(&mut to);
-        (&self.gone.begun, &self.gone.released, &self.gone.began, &self.gone.ended).hash(&mut to);
+        (&self.gone.begun, &self.gone.released, &self.gone.began, &self.gone.losses).hash(&mut to);
     }
 }
 
@@ -395,6 +393,7 @@ impl Oracles for DdssOracles {
 mod tests {
     use super::*;
     use crate::history::ClientId;
+    use weft_protocols::ddss::Name;
 
     const fn request(node: u32) -> RequestId {
         RequestId { client: ClientId { node, index: 0 }, number: 0 }

@@ -186,7 +186,8 @@ impl HistoryEvent for Event {
         match self.what {
             What::Accesses { .. } | What::Copies(..) | What::Enters(_) | What::Runs => Stage::Asked,
             What::Accessed { .. } | What::Copied | What::Leaves(_) | What::Ran { .. } => Stage::Served,
-            What::Failed(_) | What::Crashed | What::LeftOut => Stage::Other,
+            What::Crashed | What::LeftOut => Stage::OfNode,
+            What::Failed(_) => Stage::Other,
             What::Waits | What::Begun(_) | What::Outlives(_) => Stage::Other,
         }
     }

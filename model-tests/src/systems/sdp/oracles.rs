@@ -22,6 +22,8 @@ struct Open {
     connections: u32,
     /// Its server has restarted since.
     orphaned: bool,
+    /// A connection was made for it.
+    connected: bool,
 }
 
 impl Open {
@@ -72,9 +74,10 @@ impl Requests {
         self.open.iter().filter(|(_, open)| !open.orphaned)
     }
 
-    /// Whether a stream may be reset: its server has restarted, or its client is no more.
+    /// Whether a stream may be reset: its server has restarted, or its client is no more. A connection that was made for a request since then
+    /// is one with the server's present incarnation; a kept one may be with the one before.
     fn may_reset(&self, request: &RequestId) -> bool {
-        let restarted = |open: &Open| self.restarted.contains(&open.to);
+        let restarted = |open: &Open| self.restarted.contains(&open.to) && (open.orphaned || !open.connected);
         self.is_of_restarted(request) || self.open.get(request).is_some_and(restarted)
     }
 
@@ -193,13 +196,25 @@ impl Oracles for SdpOracles {
 
     fn observe(&mut self, event: &Event, broken: &mut dyn FnMut(Violation)) {
         if let What::Asks { to, bytes, reply } = event.what {
-            let open =
-                Open { since_ns: event.at_ns, to, bytes, reply, taken: 0, connections: 1, orphaned: false };
+            let (orphaned, connected) = (false, false);
+            let open = Open {
+                since_ns: event.at_ns,
+                to,
+                bytes,
+                reply,
+                taken: 0,
+                connections: 1,
+                orphaned,
+                connected,
+            };
             self.requests.made += 1;
             self.requests.open.insert(event.request, open);
         }
         if let (What::Moved { .. }, Some(open)) = (event.what, self.requests.open.get_mut(&event.request)) {
             open.connections += 1;
+        }
+        if let (What::Connected, Some(open)) = (event.what, self.requests.open.get_mut(&event.request)) {
+            open.connected = true;
         }
         if let What::Restarts | What::Crashes = event.what {
             let Requests { restarted, crashed, .. } = &mut self.requests;
@@ -247,8 +262,9 @@ impl Oracles for SdpOracles {
     fn state(&self, mut to: &mut dyn Hasher) {
         for requests in [&self.requests.open, &self.requests.answered, &self.requests.gone] {
             requests.len().hash(&mut to);
-            for (request, Open { to: server, bytes, reply, taken, connections, .. }) in requests {
-                (request, server, bytes, reply, taken, connections).hash(&mut to);
+            for (request, open) in requests {
+                let Open { to: server, bytes, reply, taken, connections, orphaned, connected, .. } = open;
+                (request, server, bytes, reply, taken, connections, orphaned, connected).hash(&mut to);
             }
         }
         (&self.requests.restarted, &self.requests.crashed, &self.requests.quitters).hash(&mut to);
@@ -336,6 +352,44 @@ mod tests {
         assert_eq!(told(1, What::Fails(Why::Aborted)), (1, 0));
         assert_eq!(told(2, What::Fails(Why::Reset)), (1, 0));
         assert_eq!(told(0, TOOK), (0, 0), "nobody waits for it any more");
+    }
+
+    #[test]
+    fn a_connection_that_was_made_after_the_server_restarted_is_not_reset_by_that() {
+        let request = RequestId { client: ClientId { node: 0, index: 0 }, number: 0 };
+        let told = |history: &[(u32, What)]| {
+            let (mut oracles, mut told) = (SdpOracles::default(), 0);
+            for &(node, what) in history.iter().chain(&[(0, What::Fails(Why::Reset))]) {
+                oracles.observe(&Event { at_ns: 1, node, request, what }, &mut |_| told += 1);
+            }
+            told
+        };
+        let (asks, restarts, connected) = ((0, ASKS), (1, What::Restarts), (0, What::Connected));
+        assert_eq!(told(&[restarts, asks, connected]), 1);
+        assert_eq!(told(&[restarts, asks]), 0, "over a connection that was kept, or amid the making of one");
+        assert_eq!(told(&[asks, connected, restarts]), 0);
+        assert_eq!(told(&[asks, restarts, connected]), 0, "what was on its way may have come");
+        assert_eq!(told(&[restarts, asks, connected, restarts]), 0, "it has restarted once more");
+    }
+
+    #[test]
+    fn whether_a_request_was_asked_before_its_server_restarted_is_a_difference() {
+        use crate::harness::Explored;
+        use weft_protocols::rt::fingerprint::StateHasher;
+        use weft_sim::explore::AccessKind;
+
+        let request = RequestId { client: ClientId { node: 0, index: 0 }, number: 0 };
+        let event = |(node, what)| Event { at_ns: 1, node, request, what };
+        let state = |history: [(u32, What); 2]| {
+            let (mut oracles, mut state) = (SdpOracles::default(), StateHasher::default());
+            history.map(event).iter().for_each(|event| oracles.observe(event, &mut |_| ()));
+            oracles.state(&mut state);
+            state.whole()
+        };
+        let (asks, restarts) = ((0, ASKS), (1, What::Restarts));
+        assert_ne!(state([asks, restarts]), state([restarts, asks]));
+        let access = |what| SdpOracles::access(&event(what));
+        assert_eq!([asks, restarts].map(access), [Some(AccessKind::Read), Some(AccessKind::Write)]);
     }
 
     #[test]

@@ -1,5 +1,6 @@
 //! Gets and puts under the lock where values have no versions: model null.
 
+use super::super::LIFE;
 use super::super::history::{Event, Timeless, Value, What};
 use crate::history::RequestId;
 use crate::oracle::Oracle;
@@ -26,25 +27,44 @@ pub(super) struct Exchanges {
     segments: BTreeMap<(u64, u64), Segment>,
     /// Names of segments to which somebody puts without the lock.
     put: BTreeSet<u64>,
-    /// Nodes that have died, or were left out: what they believe to hold may be another's already.
-    ended: BTreeSet<u32>,
+    /// In which of its lives each node called last, if not in its first.
+    lives: BTreeMap<u32, u32>,
+    /// Lives of nodes that have died, or were left out: what they believe to hold may be another's already.
+    ended: BTreeSet<(u32, u32)>,
+}
+
+/// The node that makes a request, and in which of its lives.
+fn caller(request: &RequestId) -> (u32, u32) {
+    (request.client.node, request.number / LIFE)
 }
 
 impl Exchanges {
     pub fn state(&self) -> impl std::hash::Hash + '_ {
-        (&self.segments, &self.put, &self.ended)
+        (&self.segments, &self.put, &self.lives, &self.ended)
+    }
+
+    /// A node has died, or was left out. Who says late of one life that it was left out says it of the next as well, if that one has called.
+    fn ends(&mut self, node: u32) {
+        self.ended.insert((node, self.lives.get(&node).copied().unwrap_or_default()));
+    }
+
+    fn calls(&mut self, request: &RequestId) {
+        let (node, life) = caller(request);
+        if life > 0 {
+            self.lives.insert(node, life);
+        }
     }
 
     fn holds(&mut self, event: &Event, found: Value) -> Result<(), String> {
         let mine = Value::Of(event.request);
         let segment = self.segments.entry((event.segment, event.life)).or_default();
         let may_have = segment.may_have.get_or_insert_with(|| [Value::Zero].into());
-        if self.ended.contains(&event.request.client.node) {
+        if self.ended.contains(&caller(&event.request)) {
             may_have.extend([mine, Value::Torn]);
             return Ok(());
         }
         let is_amid = |last: RequestId| may_have.contains(&Value::Of(last)) && may_have.len() > 1;
-        let died = |last: &RequestId| self.ended.contains(&last.client.node) && is_amid(*last);
+        let died = |last: &RequestId| self.ended.contains(&caller(last)) && is_amid(*last);
         if segment.last.as_ref().is_some_and(died) {
             may_have.insert(Value::Torn);
         }
@@ -86,13 +106,70 @@ impl Oracle<Event> for Exchanges {
     }
 
     fn observe(&mut self, event: &Event) -> Result<(), String> {
+        if event.what.begins() {
+            self.calls(&event.request);
+        }
         match event.what {
             What::Puts => drop(self.put.insert(event.segment)),
-            What::Crashed | What::LeftOut => drop(self.ended.insert(event.request.client.node)),
+            What::Crashed | What::LeftOut => self.ends(event.request.client.node),
             What::Holds { value } if !self.put.contains(&event.segment) => return self.holds(event, value),
             What::Exchanged { .. } if !self.put.contains(&event.segment) => return self.exchanged(event),
             _ => {}
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::history::ClientId;
+    use weft_verbs::Nanos;
+
+    #[test]
+    fn a_node_that_is_back_holds_the_lock_alone_like_any_other() {
+        let of = |node, life| RequestId { client: ClientId { node, index: 0 }, number: life * LIFE };
+        // A node dies, is back, has the lock and returns, or dies again; then another one has it and finds this.
+        let refused = |dies_again: bool, found: Value| {
+            let mut exchanges = Exchanges::default();
+            let call = |request, what| Event { at_ns: 0, request, segment: 1, life: 0, what };
+            let crashes = Event::of_node(Nanos::ZERO, 0, What::Crashed);
+            let done = What::Exchanged { value: Value::Zero, got: None, put: None };
+            let history = [
+                call(of(0, 0), What::Exchanges),
+                crashes,
+                call(of(0, 1), What::Exchanges),
+                call(of(1, 0), What::Exchanges),
+                call(of(0, 1), What::Holds { value: Value::Zero }),
+                if dies_again { crashes } else { call(of(0, 1), done) },
+                call(of(1, 0), What::Holds { value: found }),
+            ];
+            history.iter().filter(|event| exchanges.observe(event).is_err()).count()
+        };
+        let mine = Value::Of(of(0, 1));
+        assert_eq!(refused(false, mine), 0);
+        assert_eq!(refused(false, Value::Zero), 1);
+        assert_eq!(refused(false, Value::Torn), 1);
+        for found in [Value::Zero, mine, Value::Torn] {
+            assert_eq!(refused(true, found), 0, "it died amid its put");
+        }
+    }
+
+    #[test]
+    fn what_a_node_that_is_back_finds_is_judged() {
+        let of = |node, life| RequestId { client: ClientId { node, index: 0 }, number: life * LIFE };
+        let refused = |life: u32, found: Value| {
+            let mut exchanges = Exchanges::default();
+            let call = |request, what| Event { at_ns: 0, request, segment: 1, life: 0, what };
+            let history = [
+                Event::of_node(Nanos::ZERO, 0, What::Crashed),
+                call(of(0, life), What::Exchanges),
+                call(of(0, life), What::Holds { value: found }),
+            ];
+            history.iter().filter(|event| exchanges.observe(event).is_err()).count()
+        };
+        let strange = Value::Of(of(2, 0));
+        assert_eq!((refused(1, Value::Zero), refused(1, strange)), (0, 1));
+        assert_eq!(refused(0, strange), 0, "the dead one may hold what is another's by now");
     }
 }

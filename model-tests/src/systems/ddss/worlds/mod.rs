@@ -187,7 +187,7 @@ impl SystemModel for Publishing {
                                    moment, a list for each node, as in p,g!g";
 
     /// Oracles keep what had ended before each call began, and of what has ended the highest version, the value of each version and
-    /// what was released: sets, in whatever order they grew.
+    /// what was released: sets, in whatever order they grew. What they keep of a node's losses only its own calls change.
     const RESPONSES_COMMUTE: bool = true;
 
     const BRANCHES: &'static [&'static str] = &[
@@ -260,5 +260,27 @@ impl SystemModel for Publishing {
     /// Segments of readings are known to all nodes from the start.
     fn is_memoisable(&self) -> bool {
         !matches!(self, Publishing::Read(_))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::harness::{Explored, InOrder};
+    use weft_sim::explore::AccessKind;
+    use weft_verbs::Nanos;
+
+    #[test]
+    fn what_happens_to_a_node_has_its_place_among_the_ends_of_calls() {
+        let access = |event: &Event| {
+            let is_response = InOrder::<Publishing>::is_response(event);
+            (is_response, <InOrder<Publishing> as Explored>::access(event))
+        };
+        for what in [What::Crashed, What::LeftOut] {
+            let event = Event::of_node(Nanos::ZERO, 0, what);
+            assert_eq!(access(&event), (false, Some(AccessKind::Write)), "{event}");
+        }
+        let lost = Event { what: What::Lost, ..Event::of_node(Nanos::ZERO, 0, What::Gets) };
+        assert!(access(&lost).0, "the end of a call");
     }
 }

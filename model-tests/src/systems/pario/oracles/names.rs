@@ -3,7 +3,8 @@
 //! A name's state is known for sure while no call that may change it is under way. Of those that overlap, those that
 //! succeeded are counted: between two of them that made a file there is one that removed it. A file that is renamed has one of both
 //! names at any time: its old name is removed as its new one is made. Whether that took another file's place nobody is told, so that among
-//! others that overlap nothing is known of the new name until a call of it is alone.
+//! others that overlap nothing is known of the new name until a call of it is alone. Which file has a name is known as long as the calls that
+//! change it come one after the other, from the one that made the file on: then who opens the name opens that file.
 //!
 //! Directories are made and never removed: from then on nothing is refused for want of them.
 
@@ -27,6 +28,8 @@ struct Name {
     lost: bool,
     /// A call that failed may have made it: then nobody was told of its handle.
     unknown: bool,
+    /// The file that has it, where it is known which: calls have changed it one after the other since the one that made the file.
+    handle: Option<u64>,
 }
 
 /// A call under way, and the versions of the names that it may tell of when it began; none while they were changing.
@@ -115,6 +118,18 @@ impl Names {
         (open.versions.get(&name) == Some(&known.version)).then_some(known.there)?
     }
 
+    /// Whether no other call may have changed a name since a call began that may.
+    fn is_alone(&self, open: &Open, name: u32) -> bool {
+        let known = self.names.get(&name).filter(|known| !known.lost);
+        known.is_some_and(|known| open.alone.get(&name) == Some(&known.version))
+    }
+
+    /// The file that a call gives another name, if it is known which.
+    fn moved(&self, open: &Open) -> Option<u64> {
+        let Call::Rename(from, _) = open.call else { return None };
+        self.names.get(&from).filter(|_| self.is_alone(open, from))?.handle
+    }
+
     fn ended(&mut self, event: &Event) -> Result<(), String> {
         let Some(open) = self.open.remove(&event.request) else { return Ok(()) };
         if event.what == What::Dropped || (self.late && event.what == What::Failed) {
@@ -127,13 +142,21 @@ impl Names {
         {
             self.directories.insert(directory);
         }
+        let moved = self.moved(&open);
         let mut settled = Ok(());
         for number in changed(open.call) {
+            let alone = self.is_alone(&open, number);
             let Some(name) = self.names.get_mut(&number) else { continue };
-            let alone = open.alone.get(&number) == Some(&name.version) && !name.lost;
             name.changing -= 1;
             name.version += 1;
-            match done(open.call, number, &event.what) {
+            let did = done(open.call, number, &event.what);
+            name.handle = match (&did, &event.what) {
+                (Done::Adds(0, _), _) if alone => name.handle,
+                (Done::Adds(1, _), What::Opened(handle)) if alone => Some(*handle),
+                (Done::Stands(true), _) if alone => moved,
+                _ => None,
+            };
+            match did {
                 // What a call has done that was alone is known again.
                 Done::Stands(there) if alone => (name.there, name.net) = (Some(there), 0),
                 Done::Stands(_) => name.there = None,
@@ -186,7 +209,14 @@ impl Names {
                 if !unknown && !self.made.contains(handle) && self.surely(open, name).is_some() {
                     return Err(format!("nobody made handle {handle:x}"));
                 }
-                if self.surely(open, name) == Some(false) { wrong(name, false) } else { Ok(()) }
+                let has = self.names.get(&name).and_then(|known| known.handle);
+                match (self.surely(open, name), has) {
+                    (Some(false), _) => wrong(name, false),
+                    (Some(true), Some(has)) if has != *handle => {
+                        Err(format!("{}, and name {name} was that of {has:x} all the time", open.call))
+                    }
+                    _ => Ok(()),
+                }
             }
             (Call::Unlink(name), What::Done) if self.surely(open, name) == Some(false) => wrong(name, false),
             (Call::Open(name) | Call::Unlink(name), What::NotFound)
@@ -219,7 +249,7 @@ impl Names {
             let Some(name) = self.names.get_mut(&number) else { continue };
             name.changing -= 1;
             name.version += 1;
-            (name.there, name.lost, name.unknown) = (None, true, true);
+            (name.there, name.lost, name.unknown, name.handle) = (None, true, true, None);
         }
     }
 
@@ -239,7 +269,7 @@ impl Names {
             }
             for name in self.names.values_mut() {
                 name.version += 1;
-                (name.there, name.unknown) = (None, true);
+                (name.there, name.unknown, name.handle) = (None, true, None);
             }
         }
     }
@@ -300,7 +330,7 @@ impl Oracle<Event> for Names {
     }
 
     fn promise(&self) -> &'static str {
-        "there from making to removal; no handle comes twice"
+        "there from making to removal, and the same file; no handle comes twice"
     }
 
     fn observe(&mut self, event: &Event) -> Result<(), String> {

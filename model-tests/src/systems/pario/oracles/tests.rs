@@ -257,6 +257,49 @@ fn a_file_that_is_renamed_has_one_of_both_names() {
 }
 
 #[test]
+fn a_name_opens_the_file_that_has_it_and_no_other_one() {
+    const OTHER: What = What::Calls(Call::Create(1));
+    let opens =
+        |name, handle| vec![(9, (2, 0), What::Calls(Call::Open(name))), (9, (2, 0), What::Opened(handle))];
+    let then = |rest: &[(u64, (u32, u32), What)], opens: Vec<(u64, (u32, u32), What)>| {
+        let made = [
+            (1, (0, 0), CREATES),
+            (2, (0, 0), What::Opened(9)),
+            (3, (0, 1), OTHER),
+            (4, (0, 1), What::Opened(10)),
+        ];
+        said(&[&made[..], rest, &opens[..]].concat())
+    };
+    assert_eq!(then(&[], opens(0, 9)), NOTHING);
+    assert_eq!(then(&[], opens(0, 10)), ["names"]);
+    // It is removed, and another one has its name.
+    let anew =
+        [(5, (0, 2), UNLINKS), (6, (0, 2), What::Done), (7, (0, 3), CREATES), (8, (0, 3), What::Opened(11))];
+    assert_eq!(then(&anew, opens(0, 11)), NOTHING);
+    assert_eq!(then(&anew, opens(0, 9)), ["names"]);
+    // It takes the other one's name.
+    let renames = What::Calls(Call::Rename(0, 1));
+    let renamed = [(5, (0, 2), renames.clone()), (6, (0, 2), What::Done)];
+    assert_eq!(then(&renamed, opens(1, 9)), NOTHING);
+    assert_eq!(then(&renamed, opens(1, 10)), ["names"]);
+    // Another call changes one of both names meanwhile: nobody knows which file took which place.
+    let beside = [
+        (5, (0, 2), renames),
+        (5, (1, 0), What::Calls(Call::Create(1))),
+        (6, (1, 0), What::Exists),
+        (6, (0, 2), What::Done),
+    ];
+    for handle in [9, 10] {
+        assert_eq!(then(&beside, opens(1, handle)), NOTHING);
+    }
+    // A call fails that may have given it the other file's name.
+    let failed = [(5, (0, 2), What::Calls(Call::Rename(1, 0))), (6, (0, 2), What::Failed)];
+    for handle in [9, 10] {
+        assert_eq!(then(&failed, opens(0, handle)), NOTHING);
+    }
+}
+
+#[test]
 fn a_directory_that_was_made_is_there() {
     let told = |rest: &[(u64, (u32, u32), What)]| {
         let made = [(1, (0, 0), What::Calls(Call::MakeDirectory(0))), (3, (0, 0), What::Done)];

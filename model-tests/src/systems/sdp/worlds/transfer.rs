@@ -416,8 +416,13 @@ fn living_leftovers(service: &Service<Sim>) -> Vec<(&'static str, u64)> {
 }
 
 impl Explored for SdpOracles {
-    /// What is judged of a request happens in the order of causes: no verdict depends on the place of an event.
-    fn access(_: &Event) -> Option<AccessKind> {
-        None
+    /// What is judged of a request happens in the order of causes, but for one thing: a request that was asked before its server restarted
+    /// need not end, and one that is asked afterwards must.
+    fn access(event: &Event) -> Option<AccessKind> {
+        match event.what {
+            What::Asks { .. } => Some(AccessKind::Read),
+            What::Restarts => Some(AccessKind::Write),
+            _ => None,
+        }
     }
 }
