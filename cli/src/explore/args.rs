@@ -35,6 +35,8 @@ pub const FUZZ_EXAMPLES: &str = "\
 Examples:
   Scenarios of 16 nodes drawn at random, every kind of fault, in each lock scheme in turn
     weft fuzz swarm-16 --seeds 0..1000
+  Small worlds with scripts of calls that nobody thought of, a short search each
+    weft fuzz worlds --seconds 60
   A minute of random runs of a world of `weft check`
     weft fuzz toy-blind-resend --faults 1 --seconds 60";
 
@@ -133,7 +135,8 @@ pub struct CheckArgs {
 /// `weft fuzz`.
 #[derive(Debug, Args)]
 pub struct FuzzArgs {
-    /// A world of `weft check --list`, or a swarm: swarm-16 (any number of nodes; without one that is drawn, 1 to 8),
+    /// A world of `weft check --list`; worlds, to draw scripts of calls for all of them, or worlds-KIND for those of a system, or
+    /// worlds-NAME for those whose names begin so; or a swarm: swarm-16 (any number of nodes; without one that is drawn, 1 to 8),
     /// swarm-16-KIND of a system, swarm-16-VARIANT, and each with -rails behind it for machines of two rails, -members for
     /// machines that agree on who is alive, of which some crash, and -exact for latencies that do not vary
     pub world: String,

@@ -300,6 +300,14 @@ fn the_swarm_of_sixteen_holds_in_every_scheme() {
 }
 
 #[test]
+fn scripts_that_nobody_thought_of_hold_in_every_system() {
+    for kind in ["ncosed", "messages", "sdp", "ddss", "dsm", "pario"] {
+        let output = run(&["fuzz", &format!("worlds-{kind}"), "--seeds", "0..6", "--quiet"]);
+        assert_eq!(output.status.code(), Some(0), "{kind}: {}", err(&output));
+    }
+}
+
+#[test]
 fn small_swarms_without_jitter_hold_in_every_system() {
     for what in ["", "-messages-rails", "-sdp-rails", "-ddss", "-dsm", "-pario-rails"] {
         let output = run(&["fuzz", &format!("swarm{what}-exact"), "--seeds", "0..30", "--quiet"]);
@@ -311,7 +319,7 @@ fn small_swarms_without_jitter_hold_in_every_system() {
 fn what_cannot_be_explored_is_told_in_one_line() {
     let scratch = Scratch::new("wrong");
     let empty = scratch.file("empty.toml", "");
-    let wrong: [&[&str]; 23] = [
+    let wrong: [&[&str]; 30] = [
         &["check"],
         &["check", "nowhere"],
         &["check", "toy-sound-lock", "--set", "nodes=9"],
@@ -322,6 +330,13 @@ fn what_cannot_be_explored_is_told_in_one_line() {
         &["check", "counter", "--set", "modes=x,s"],
         &["check", "counter", "--set", "nodes=9"],
         &["check", "counter", "--set", "nodes"],
+        &["check", "ddss-back", "--faults", "2"],
+        &["check", "ddss-write", "--set", "calls=e,p"],
+        &["check", "ddss-named", "--set", "calls=p,f"],
+        &["check", "dsm-sb", "--set", "threads=x1.b,y1"],
+        &["check", "dsm-lock", "--set", "threads=l.x?,x+"],
+        &["fuzz", "worlds-nowhere"],
+        &["fuzz", "worlds", "--set", "calls=p"],
         &["fuzz", "swarm-16", "--set", "nodes=3"],
         &["fuzz", "tickets", "--faults", "1"],
         &["fuzz", "swarm-16", "--kinds", "drop"],
