@@ -196,7 +196,9 @@ impl Kinds {
             return Err(Failure::bad_input(format!("{name} is a world without faults: leave out --faults")));
         }
         if let Some(most) = model.most_faults().filter(|most| faults > *most) {
-            return Err(Failure::bad_input(format!("{name} is a world of at most {most} faults: --faults {most}")));
+            return Err(Failure::bad_input(format!(
+                "{name} is a world of at most {most} faults: --faults {most}"
+            )));
         }
         if let Some(strange) = self.kinds.iter().find(|kind| !has.contains(**kind)) {
             let known = has.iter().map(Outcome::name).collect::<Vec<_>>().join(", ");

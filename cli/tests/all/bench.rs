@@ -90,7 +90,7 @@ fn what_is_measured_can_be_interrupted() {
     let child = child.stderr(Stdio::piped()).spawn().expect("starts");
     // It says nothing by which to know that it has begun.
     std::thread::sleep(Duration::from_millis(300));
-    let killed = Command::new("kill").args(["-INT", &child.id().to_string()]).status();
+    let killed = Command::new("kill").args(["-TERM", &child.id().to_string()]).status();
     assert!(killed.expect("there is a kill").success());
     let output = child.wait_with_output().expect("ends");
     assert_eq!((output.status.code(), err(&output)), (Some(3), "weft: interrupted\n"));

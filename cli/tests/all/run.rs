@@ -225,7 +225,7 @@ fn an_interrupt_ends_a_run_cleanly() {
     let mut line = String::new();
     said.read_line(&mut line).expect("readable");
     assert!(line.contains(" requests, "), "{line}");
-    let killed = std::process::Command::new("kill").args(["-INT", &child.id().to_string()]).status();
+    let killed = std::process::Command::new("kill").args(["-TERM", &child.id().to_string()]).status();
     assert!(killed.expect("there is a kill").success());
     line.clear();
     said.read_line(&mut line).expect("readable");
@@ -249,7 +249,7 @@ fn seeds_that_are_interrupted_held_so_far_and_no_further() {
         let mut child = child.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("starts");
         let mut said = String::new();
         BufReader::new(child.stderr.take().expect("piped")).read_line(&mut said).expect("progress");
-        let killed = std::process::Command::new("kill").args(["-INT", &child.id().to_string()]).status();
+        let killed = std::process::Command::new("kill").args(["-TERM", &child.id().to_string()]).status();
         assert!(killed.expect("there is a kill").success());
         let output = child.wait_with_output().expect("ends");
         assert_eq!(output.status.code(), Some(3), "{line:?}");

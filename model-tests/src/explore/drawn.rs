@@ -111,7 +111,8 @@ impl Drawn {
     fn change(&self, rng: &mut Rng, entry: &Entry, usual: &Size) -> Size {
         let mut size = usual.clone();
         for key in entry.keys {
-            let (Some(usual), Some(values)) = (usual.get(key.name), self.keys.get(&(key.name, key.help))) else {
+            let (Some(usual), Some(values)) = (usual.get(key.name), self.keys.get(&(key.name, key.help)))
+            else {
                 continue;
             };
             match usual {
@@ -343,7 +344,8 @@ mod tests {
             make: |size| {
                 let mut quiet = Size::new([("calls", "p,g")]);
                 size.get("calls").into_iter().for_each(|calls| quiet.set("calls", calls.clone()));
-                let planted = systems::worlds().into_iter().find(|entry| entry.name == "planted-ddss-one-look");
+                let planted =
+                    systems::worlds().into_iter().find(|entry| entry.name == "planted-ddss-one-look");
                 planted.expect("it is there").build(&quiet)
             },
             ..planted.expect("it is there")

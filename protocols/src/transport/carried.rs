@@ -23,7 +23,9 @@ use std::future::poll_fn;
 use std::hash::{Hash, Hasher};
 use std::rc::Rc;
 use std::task::{Context, Poll, Waker};
-use weft_verbs::{AccessFlags, MemoryRegion, Nanos, ProtectionDomain, RemoteSlice, Result, SendOp, Verbs, VerbsError};
+use weft_verbs::{
+    AccessFlags, MemoryRegion, Nanos, ProtectionDomain, RemoteSlice, Result, SendOp, Verbs, VerbsError,
+};
 
 /// The channel of requests and answers, where nodes have several rails.
 pub(super) const CARRIED: Channel = Channel(255);

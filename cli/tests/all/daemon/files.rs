@@ -75,7 +75,7 @@ impl Pair {
 
 /// Ctrl-C.
 fn interrupt(child: &Child) {
-    let sent = Command::new("kill").args(["-INT", &child.id().to_string()]).status();
+    let sent = Command::new("kill").args(["-TERM", &child.id().to_string()]).status();
     assert!(sent.expect("kill is there").success());
 }
 

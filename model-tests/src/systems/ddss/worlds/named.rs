@@ -244,7 +244,8 @@ fn make(name: &'static str, calls: &str, size: &Size) -> Result<Box<dyn AnyModel
     }
     let says = |letter| requests.all().any(|(_, other)| other == letter);
     if says('f') && says('p') {
-        let why = "a value is put (p), or put on the last node (f), and not both: what is there keeps its place";
+        let why =
+            "a value is put (p), or put on the last node (f), and not both: what is there keeps its place";
         return Err(SizeError(why.to_owned()));
     }
     Ok(Harness::boxed(World { name, requests }))

@@ -128,11 +128,15 @@ pub fn read(text: &str) -> Result<Vec<Thread>, SizeError> {
         return wrong("a barrier waits for all threads: each has as many (b)");
     }
     if !threads.iter().all(|thread| locks_in_turn(thread)) {
-        return wrong("a thread that locks (l) unlocks (u) before it locks again, comes to a barrier or ends");
+        return wrong(
+            "a thread that locks (l) unlocks (u) before it locks again, comes to a barrier or ends",
+        );
     }
     match frees_at_the_end(&threads) {
         true => Ok(threads),
-        false => wrong("one thread frees (f) as its last step, when others at most prefetch still: a barrier says when"),
+        false => wrong(
+            "one thread frees (f) as its last step, when others at most prefetch still: a barrier says when",
+        ),
     }
 }
 

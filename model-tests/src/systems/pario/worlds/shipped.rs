@@ -136,7 +136,8 @@ pub(super) fn make(
         return Err(SizeError(why.to_string()));
     }
     if way.has_disk() && calls.iter().flatten().any(|(call, _)| *call == Call::Leave) {
-        let why = "nobody leaves (l) a server that may begin anew: it asks for a connection again, without an end";
+        let why =
+            "nobody leaves (l) a server that may begin anew: it asks for a connection again, without an end";
         return Err(SizeError(why.to_string()));
     }
     let by_name = |(call, _): &Called| call.is_by_name();
