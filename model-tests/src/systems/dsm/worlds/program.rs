@@ -308,7 +308,18 @@ mod tests {
     #[test]
     fn a_program_is_read_as_it_is_written() {
         assert!(["x1.w?", "&", "zx[", "x[", "xz]", "x~-", "l-"].iter().all(|text| read(text).is_err()));
-        let all = "x1.y?.z~.x~~,l.y?.y*.u,b-.z+-.xz&.y!-.yz%.f-,x^3.y2>3-.xz[.yy]4-";
-        assert_eq!(words(&read(all).expect("it is a program")), all);
+        for all in ["x1.y?.z~.x~~,l.y?.y*.u,z+-.xz&.y!-.yz%,x^3.y2>3-.xz[.yy]4-", "x1.b-.f-,y+.b.x~"] {
+            assert_eq!(words(&read(all).expect("it is a program")), all);
+        }
+    }
+
+    #[test]
+    fn what_would_wait_for_ever_or_use_what_is_freed_is_no_program() {
+        for text in ["x1.b,y1", "b.b,b", "l.x?", "u", "l.l.u.u", "l.b.u,b", "x1.f,y1", "f.x?,x~", "f,f", "f.f"] {
+            assert!(read(text).is_err(), "{text}");
+        }
+        for text in ["l.x?.u.l.x1.u", "x1.b.f,y1.b.x~", "f,y~", "b.f"] {
+            assert!(read(text).is_ok(), "{text}");
+        }
     }
 }
