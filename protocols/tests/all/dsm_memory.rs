@@ -99,14 +99,8 @@ fn a_pull_that_messages_carry_waits_for_memory_for_them() {
         });
     }
     told.cluster.plan(ms(45), Fault::Cut { link: Link::Node(NodeId(3)), way: Way::Both, lasts: None });
-    let (uses, rt) = (use_up(&told.cluster.members[2], 3), told.cluster.members[2].rt.clone());
-    drop(told.cluster.members[2].rt.spawn(async move {
-        rt.sleep_until(ms(50)).await;
-        let regions = all_regions(&rt);
-        uses();
-        rt.sleep_until(ms(60)).await;
-        drop(regions);
-    }));
+    let reader = told.cluster.members[2].clone();
+    drop(reader.rt.clone().spawn(async move { without_memory(&reader, 3, ms(50), ms(60)).await }));
     let pulled = told.load(ms(51), 2, words);
     let written = told.call(ms(55), 0, move |dsm| async move { dsm.thread().store(words, 0, 9).await });
     told.cluster.run(ms(49));

@@ -477,6 +477,7 @@ fn an_atomic_that_the_processor_executes_has_an_outcome_though_there_is_no_memor
         let got = run(&cluster, ms(50), async move |mesh| {
             let (me, mut into) = (mesh.me(), [0; 16]);
             mesh.read(me, at, &mut into).await.expect("it stands");
+            mesh.fetch_add(me, word, 0).await.expect("there is memory for words");
             let (regions, mut held) = (all_regions(&rt), Held::new());
             hold_words(&mesh, &mut held).await;
             // One for the old value, and one for the read and the write in turn.

@@ -75,6 +75,17 @@ pub fn use_up(member: &Member, dead: usize) -> impl Fn() + use<> {
     move || while mesh.send(rank(dead), NOBODYS, &[0]).is_ok() {}
 }
 
+/// Registers nothing more, and has no memory for a message more, from a moment to another one: what is acknowledged meanwhile is used at once.
+pub async fn without_memory(member: &Member, dead: usize, from: Nanos, to: Nanos) {
+    let (uses, rt) = (use_up(member, dead), member.rt.clone());
+    rt.sleep_until(from).await;
+    let _regions = all_regions(&rt);
+    while rt.now() < to {
+        uses();
+        rt.sleep(us(20)).await;
+    }
+}
+
 /// The sockets of a node, and its runtime.
 pub fn sockets(member: &Member, options: SdpOptions) -> (Rt<Sim>, Sdp<Sim>) {
     (member.rt.clone(), Sdp::start(&member.rt, &member.mesh, options).expect("good options"))
