@@ -1,6 +1,6 @@
 //! Shared memory where the adapters of a node refuse to register memory for a while.
 
-use crate::common::{Cluster, NOBODYS, all_regions, ms, rank, us, use_up};
+use crate::common::{Cluster, NOBODYS, all_regions, ms, rank, us, use_up, without_memory};
 use crate::dsm_told::Told;
 use std::cell::Cell;
 use std::rc::Rc;

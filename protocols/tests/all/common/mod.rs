@@ -16,6 +16,7 @@ use weft_verbs::{AccessFlags, AckTimeout, Context, Device, Nanos, ProtectionDoma
 pub const STYLES: [Wait; 2] = [Wait::Poll, Wait::Notify];
 
 /// A node's runtime and mesh, held by the test beside the node's own tasks.
+#[derive(Clone)]
 pub struct Member {
     pub rt: Rt<Sim>,
     pub mesh: Mesh<Sim>,
