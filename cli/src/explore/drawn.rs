@@ -71,7 +71,7 @@ impl Target for Worlds {
             Hunt::Walk(strategy, _) => strategy.to_string(),
         };
         let how = Found { by, faults: options.faults, oracle: None, seed: Some(seed), params: None };
-        let case = Case { size, run };
+        let case = Case { size, run, drawn: true };
         let failure = files::smallest(&entry, case, hunt, &options, how, self.shrink_seconds)?;
         let path = files::place(self.save.as_deref(), entry.name);
         files::save(&path, &failure)?;

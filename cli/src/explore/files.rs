@@ -34,7 +34,7 @@ pub fn smallest(
         late |= began.elapsed() >= within;
         if late { ControlFlow::Break(()) } else { interrupt::go_on() }
     };
-    let Case { size, run } =
+    let Case { size, run, .. } =
         explore::smallest(entry, case, hunt, options, &mut watch).map_err(Exit::unfinished)?;
     if late {
         eprintln!(

@@ -93,8 +93,8 @@ impl Drawn {
         let tried = (0..TRIES).find_map(|_| {
             let (entry, usual) = self.one(&mut rng);
             let size = self.change(&mut rng, entry, usual);
-            let mut model = entry.build(&size).ok()?;
-            holds_quietly(model.as_mut()).then_some((*entry, model))
+            let model = entry.build(&size).ok()?;
+            self.may_be_asked(entry, &size).then_some((*entry, model))
         });
         let (entry, model) = tried.unwrap_or_else(|| {
             let (entry, usual) = self.one(&mut rng);
@@ -126,11 +126,35 @@ impl Drawn {
         }
         size
     }
+
+    /// Whether a script breaks no promise where nothing goes wrong: as it is, and whether calls that may be dropped are, or never are.
+    fn may_be_asked(&self, entry: &Entry, size: &Size) -> bool {
+        let holds = |size: &Size| entry.build(size).is_ok_and(|mut model| holds_quietly(model.as_mut()));
+        let with = |change: fn(Vec<String>, &[char]) -> Vec<String>| {
+            let mut other = size.clone();
+            for key in entry.keys {
+                let (Some(Value::Text(text)), Some(values)) =
+                    (size.get(key.name), self.keys.get(&(key.name, key.help)))
+                else {
+                    continue;
+                };
+                let Script(mut nodes) = Script::parse(text, values.dotted);
+                for calls in nodes.iter_mut().flatten() {
+                    *calls = change(std::mem::take(calls), marks(values.dotted));
+                }
+                other.set(key.name, Script(nodes).text(values.dotted));
+            }
+            other
+        };
+        let never = with(|calls, marks| calls.iter().map(|call| call.replace(marks, "")).collect());
+        let always = with(|calls, marks| calls.into_iter().filter(|call| !call.ends_with(marks)).collect());
+        holds(size) && holds(&never) && holds(&always)
+    }
 }
 
 /// Whether a world holds where every first event happens and no fault. A script that breaks a promise even then asks for what it may not,
 /// as who waits for a barrier that nobody else comes to.
-fn holds_quietly(model: &mut dyn AnyModel) -> bool {
+pub(super) fn holds_quietly(model: &mut dyn AnyModel) -> bool {
     let options = Options { livelock: Options::WALK, ..Options::default() };
     model.replay(&Choices::default(), &options, false).is_ok_and(|run| run.violation.is_none())
 }
@@ -218,16 +242,21 @@ impl Values {
             (3..=4, _) => *calls = split(&one_of(rng, &self.clients), dotted),
             (5..=6, Some(_)) => drop(calls.remove(place)),
             (7..=9, Some(call)) => *call = one_of(rng, &self.calls),
-            (10..=11, Some(call)) => mark(call, dotted),
+            (10..=11, Some(call)) => toggle(call, dotted),
             (12, Some(_)) => calls.swap(0, place),
             _ => calls.insert(place, one_of(rng, &self.calls)),
         }
     }
 }
 
+/// What stands behind a call that its user may drop, the usual mark first.
+fn marks(dotted: bool) -> &'static [char] {
+    if dotted { &['-'] } else { &['!', '?'] }
+}
+
 /// Has a call's user drop it, or not.
-fn mark(call: &mut String, dotted: bool) {
-    let mark = if dotted { '-' } else { '!' };
+fn toggle(call: &mut String, dotted: bool) {
+    let mark = marks(dotted)[0];
     match call.strip_suffix(mark).map(str::to_owned) {
         Some(without) => *call = without,
         None => call.push(mark),

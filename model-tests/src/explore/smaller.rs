@@ -1,6 +1,7 @@
 //! Finds a failure again in a smaller world: with fewer nodes, with fewer requests.
 
 use super::any_model::{AnyModel, Entry, Watch};
+use super::drawn::holds_quietly;
 use super::search::ExploreError;
 use super::size::Size;
 use super::system::{Stuck, Violation};
@@ -16,6 +17,8 @@ pub struct Case {
     pub size: Size,
     /// The run.
     pub run: Counterexample,
+    /// Whether it is of a script that was drawn: then smaller worlds must hold where nothing goes wrong, or theirs is no script.
+    pub drawn: bool,
 }
 
 /// How a failure is looked for in each smaller world: as it was found in the large one, and within a budget.
@@ -66,15 +69,15 @@ pub fn smallest(
     let Ok(mut model) = entry.build(&case.size) else { return Ok(case) };
     let oracle = Some(case.run.violation.oracle.clone());
     let mut best = shortest(model.as_mut(), case.run, options, watch)?;
-    let mut size = case.size;
+    let (mut size, drawn) = (case.size, case.drawn);
     // A smaller world need not show it with more faults than it takes.
     let mut options = Options { oracle, faults: best.choices.faults() as u32, ..options.clone() };
-    while let Some(found) = one_smaller(entry, model.smaller(), hunt, &options, watch)? {
+    while let Some(found) = one_smaller(entry, (model.smaller(), drawn), hunt, &options, watch)? {
         (model, best) = found;
         size = model.size();
         options.faults = best.choices.faults() as u32;
     }
-    Ok(Case { size, run: best })
+    Ok(Case { size, run: best, drawn })
 }
 
 /// A world, and a run of it that fails.
@@ -83,13 +86,16 @@ type Failing = (Box<dyn AnyModel>, Counterexample);
 /// The first world of these sizes that shows the failure, with its shortest run.
 fn one_smaller(
     entry: &Entry,
-    sizes: Vec<Size>,
+    (sizes, drawn): (Vec<Size>, bool),
     hunt: Hunt,
     options: &Options,
     watch: Watch<'_>,
 ) -> Result<Option<Failing>, SmallerError> {
     for smaller in sizes {
         let Ok(mut model) = entry.build(&smaller) else { continue };
+        if drawn && !holds_quietly(model.as_mut()) {
+            continue;
+        }
         if let Some(found) = find(model.as_mut(), hunt, options, watch)? {
             let shortest = shortest(model.as_mut(), found, options, watch)?;
             return Ok(Some((model, shortest)));

@@ -53,8 +53,9 @@ pub fn make<R: Reading>(plan: Plan, reading: R, size: &Size) -> Result<Box<dyn A
     if then.is_some() && (dies.is_none() || then == dies) {
         return Err(SizeError("two nodes die, one after the other: say both".into()));
     }
-    if program.locks() {
-        return Err(SizeError("threads of a world where a node dies have no lock (l, u)".into()));
+    if program.locks() || program.gives_up() {
+        let why = "threads of a world where a node dies have no lock (l, u), and give up no claim (%)";
+        return Err(SizeError(why.into()));
     }
     let program = program.with("all", Some(all)).with("dies", dies).with("then", then);
     Ok(Harness::boxed(Crash { name: plan.name, program, all, dies, then, pulls: plan.pulls, reading }))

@@ -315,7 +315,9 @@ mod tests {
 
     #[test]
     fn what_would_wait_for_ever_or_use_what_is_freed_is_no_program() {
-        for text in ["x1.b,y1", "b.b,b", "l.x?", "u", "l.l.u.u", "l.b.u,b", "x1.f,y1", "f.x?,x~", "f,f", "f.f"] {
+        for text in
+            ["x1.b,y1", "b.b,b", "l.x?", "u", "l.l.u.u", "l.b.u,b", "x1.f,y1", "f.x?,x~", "f,f", "f.f"]
+        {
             assert!(read(text).is_err(), "{text}");
         }
         for text in ["l.x?.u.l.x1.u", "x1.b.f,y1.b.x~", "f,y~", "b.f"] {

@@ -6,7 +6,7 @@ use super::super::workload::Request;
 use super::claims::{self, Claimed};
 use super::litmus::{Plan, WORDS_A_PAGE, nodes_of};
 use super::outcomes::sees;
-use super::program::{self, Made, Soon, Step, Thread, WORDS, Words};
+use super::program::{self, Claiming, Made, Soon, Step, Thread, WORDS, Words};
 use crate::explore::{Size, SizeError};
 use crate::harness::{Member, Quits};
 use crate::history::{ClientId, RequestId};
@@ -64,6 +64,11 @@ impl Program {
     /// Whether any of its threads locks.
     pub fn locks(&self) -> bool {
         self.threads.iter().flatten().any(|made| made.step == Step::Lock)
+    }
+
+    /// Whether any of its threads gives a claim up that takes too long.
+    pub fn gives_up(&self) -> bool {
+        self.threads.iter().flatten().any(|made| matches!(made.step, Step::Claim(_, Claiming::Try)))
     }
 
     /// Whether any of its calls may be dropped.

@@ -135,9 +135,8 @@ pub(super) fn make(
         let why = "guests read and write what they made (h): a file that is open from the start has them give signs of life for ever";
         return Err(SizeError(why.to_string()));
     }
-    if way.has_disk() && calls.iter().flatten().any(|(call, _)| *call == Call::Leave) {
-        let why =
-            "nobody leaves (l) a server that may begin anew: it asks for a connection again, without an end";
+    if way != Way::Guests && calls.iter().flatten().any(|(call, _)| *call == Call::Leave) {
+        let why = "guests leave (l) a server that does not begin anew: another one asks for a connection again, without an end";
         return Err(SizeError(why.to_string()));
     }
     let by_name = |(call, _): &Called| call.is_by_name();

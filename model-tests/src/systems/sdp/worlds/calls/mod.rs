@@ -125,6 +125,16 @@ fn make(name: &'static str, kind: Kind, size: &Size, calls: &str) -> Result<Box<
                     .into(),
             ));
         }
+        // Nobody knows whether the other node accepted a connection that was given up.
+        let is_followed = |at: usize| calls.get(at + 1).is_some_and(|next| next.letter == 'c');
+        if (0..)
+            .zip(&calls)
+            .any(|(at, call)| call.letter == 'c' && call.left != script::Left::Never && !is_followed(at))
+        {
+            return Err(SizeError(
+                "behind a connect that may be dropped (c!) there is another one (c)".into(),
+            ));
+        }
     }
     Ok(Harness::boxed(Calls { name, kind, scripts }))
 }

@@ -123,6 +123,8 @@ impl CallOracles {
             }
             // The connection may stand by then.
             What::Dropped('c') => (own.dropped, line.may_fail) = (true, true),
+            // It may have closed, and has read no more than it had.
+            What::Dropped('x') if !own.read_end => (own.dropped, line.may_fail) = (true, true),
             What::Dropped(_) => {}
         }
         Ok(())
