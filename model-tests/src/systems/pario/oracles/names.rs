@@ -330,7 +330,7 @@ impl Oracle<Event> for Names {
     }
 
     fn promise(&self) -> &'static str {
-        "there from making to removal, one file; no handle comes twice"
+        "one file from making to removal; no handle comes twice"
     }
 
     fn observe(&mut self, event: &Event) -> Result<(), String> {
