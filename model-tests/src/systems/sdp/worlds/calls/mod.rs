@@ -125,6 +125,10 @@ fn make(name: &'static str, kind: Kind, size: &Size, calls: &str) -> Result<Box<
                     .into(),
             ));
         }
+        if connects && scripts.of(0).count() > 1 && calls.iter().filter(|call| call.letter == 'c').count() > 1
+        {
+            return Err(SizeError("who shares the stream with others (+) connects (c) once".into()));
+        }
         // Nobody knows whether the other node accepted a connection that was given up.
         let is_followed = |at: usize| calls.get(at + 1).is_some_and(|next| next.letter == 'c');
         if (0..)
