@@ -110,14 +110,16 @@ impl Drawn {
     /// Another size of a world, which it may refuse.
     fn change(&self, rng: &mut Rng, entry: &Entry, usual: &Size) -> Size {
         let mut size = usual.clone();
+        let has_script = entry.keys.iter().any(|key| matches!(usual.get(key.name), Some(Value::Text(_))));
         for key in entry.keys {
             let (Some(usual), Some(values)) = (usual.get(key.name), self.keys.get(&(key.name, key.help)))
             else {
                 continue;
             };
             match usual {
-                _ if rng.below(8) == 0 => size.set(key.name, one_of(rng, &values.whole)),
-                Value::Number(number) if rng.below(4) == 0 => {
+                _ if has_script && rng.below(8) == 0 => size.set(key.name, one_of(rng, &values.whole)),
+                // What numbers alone say is explored by the list's worlds.
+                Value::Number(number) if has_script && rng.below(4) == 0 => {
                     size.set(key.name, (number + rng.below(3) as u32).saturating_sub(1));
                 }
                 Value::Number(_) => {}

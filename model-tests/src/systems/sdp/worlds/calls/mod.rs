@@ -129,6 +129,12 @@ fn make(name: &'static str, kind: Kind, size: &Size, calls: &str) -> Result<Box<
         {
             return Err(SizeError("who shares the stream with others (+) connects (c) once".into()));
         }
+        let goes_on = |at: usize| calls.get(at + 1).is_some_and(|next| next.letter != 'c');
+        if (0..).zip(&calls).any(|(at, call)| "xdb".contains(call.letter) && goes_on(at)) {
+            return Err(SizeError(
+                "behind the end of a stream (x, d, b) there is nothing, or a connect (c)".into(),
+            ));
+        }
         // Nobody knows whether the other node accepted a connection that was given up.
         let is_followed = |at: usize| calls.get(at + 1).is_some_and(|next| next.letter == 'c');
         if (0..)
