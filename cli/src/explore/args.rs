@@ -163,6 +163,20 @@ pub struct FuzzArgs {
     pub leaves: Leaves,
 }
 
+impl FuzzArgs {
+    /// Refuses to be told what `who` draws.
+    ///
+    /// # Errors
+    ///
+    /// It is told requests or faults.
+    pub fn leave_it_to(&self, who: &str) -> Result<(), Failure> {
+        match self.sizes.set.is_empty() && self.faults.is_none() && self.kinds.kinds.is_empty() {
+            true => Ok(()),
+            false => Err(Failure::bad_input(format!("{who}: leave out --set, --faults and the like"))),
+        }
+    }
+}
+
 /// `weft replay`.
 #[derive(Debug, Args)]
 pub struct ReplayArgs {

@@ -24,11 +24,7 @@ pub struct Worlds {
 /// Those that a command line asks for, if it asks for any.
 pub fn target(args: &FuzzArgs) -> Result<Option<Worlds>, Failure> {
     let Some(rest) = args.world.strip_prefix(NAME) else { return Ok(None) };
-    if !args.sizes.set.is_empty() || args.faults.is_some() || !args.kinds.kinds.is_empty() {
-        return Err(Failure::bad_input(format!(
-            "{NAME} are drawn with their requests and faults: leave out --set, --faults and the like"
-        )));
-    }
+    args.leave_it_to(&format!("{NAME} are drawn with their requests and faults"))?;
     let word = rest.strip_prefix('-').unwrap_or(rest);
     let system = systems::all().iter().find(|system| system.kind() == word);
     let of_system = system.map(|system| system.worlds());

@@ -53,11 +53,7 @@ fn all() -> Vec<(String, &'static dyn Registered, &'static [&'static str])> {
 /// The swarm that a command line asks for, if it asks for one.
 pub fn target(args: &FuzzArgs) -> Result<Option<Swarm>, Failure> {
     let Some(rest) = args.world.strip_prefix(NAME) else { return Ok(None) };
-    if !args.sizes.set.is_empty() || args.faults.is_some() || !args.kinds.kinds.is_empty() {
-        return Err(Failure::bad_input(format!(
-            "a {NAME} draws its own requests and faults: leave out --set, --faults and the like"
-        )));
-    }
+    args.leave_it_to(&format!("a {NAME} draws its own requests and faults"))?;
     Swarm::named(&args.world, rest, args.leaves.save.clone()).map(Some)
 }
 

@@ -16,6 +16,7 @@ mod options;
 mod parallel;
 mod report;
 mod run;
+mod script;
 mod search;
 mod size;
 mod smaller;

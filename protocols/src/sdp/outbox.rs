@@ -1,9 +1,10 @@
 //! What waits for the transport: a peer that takes no messages now must not hold up the others.
 
-use super::service::{Sdp, Shared};
+use super::message::Message;
+use super::service::{CHANNEL, Sdp, Shared};
 use super::socket::Socket;
 use super::suspend::{Asked, Suspended};
-use crate::transport::{Rank, SendError};
+use crate::transport::{BEFORE_MEMORY_IS_ASKED_FOR, Rank, SendError};
 use std::rc::Rc;
 use weft_verbs::{Nanos, Verbs};
 
@@ -54,6 +55,35 @@ fn over_after(give_up: Nanos) -> Nanos {
 }
 
 impl<V: Verbs> Sdp<V> {
+    /// Sends a message that belongs to no stream of this node. Where the transport has no room or no memory for it, it is sent when there is
+    /// some. What answers the last life of a peer is of no use to its next one.
+    pub(super) fn answer(&self, to: Rank, message: &Message<'_>) {
+        if self.is_over(to) {
+            return;
+        }
+        let mut bytes = Vec::new();
+        message.encode(&mut bytes);
+        let sent = self.shared.mesh.send(to, CHANNEL, &bytes);
+        if matches!(sent, Err(SendError::Full { .. } | SendError::Memory(_))) {
+            let sdp = self.clone();
+            drop(self.shared.rt.spawn(async move { sdp.say(to, &bytes).await }));
+        }
+    }
+
+    /// Sends a message that belongs to no stream as soon as the transport has room and memory for it; not if that is not waited for, nor if the
+    /// peer begins anew meanwhile.
+    pub(super) async fn say(&self, to: Rank, bytes: &[u8]) {
+        let Shared { mesh, rt, .. } = &*self.shared;
+        let life = mesh.resets_of(to);
+        while mesh.room(to).await.is_ok() && mesh.resets_of(to) == life {
+            match mesh.send(to, CHANNEL, bytes) {
+                Err(SendError::Full { .. }) => {}
+                Err(SendError::Memory(_)) => rt.sleep(BEFORE_MEMORY_IS_ASKED_FOR).await,
+                _ => return,
+            }
+        }
+    }
+
     /// Has a stream try again once the transport takes messages to its peer.
     pub(super) fn block(&self, socket: &Rc<Socket<V>>) {
         let peer = socket.peer;

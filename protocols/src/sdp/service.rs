@@ -337,35 +337,6 @@ impl<V: Verbs> Sdp<V> {
         backlog.push(socket);
     }
 
-    /// Sends a message that belongs to no stream of this node. Where the transport has no room or no memory for it, it is sent when there is
-    /// some. What answers the last life of a peer is of no use to its next one.
-    pub(super) fn answer(&self, to: Rank, message: &Message<'_>) {
-        if self.is_over(to) {
-            return;
-        }
-        let mut bytes = Vec::new();
-        message.encode(&mut bytes);
-        let sent = self.shared.mesh.send(to, CHANNEL, &bytes);
-        if matches!(sent, Err(SendError::Full { .. } | SendError::Memory(_))) {
-            let sdp = self.clone();
-            drop(self.shared.rt.spawn(async move { sdp.say(to, &bytes).await }));
-        }
-    }
-
-    /// Sends a message that belongs to no stream as soon as the transport has room and memory for it; not if that is not waited for, nor if the
-    /// peer begins anew meanwhile.
-    pub(super) async fn say(&self, to: Rank, bytes: &[u8]) {
-        let Shared { mesh, rt, .. } = &*self.shared;
-        let life = mesh.resets_of(to);
-        while mesh.room(to).await.is_ok() && mesh.resets_of(to) == life {
-            match mesh.send(to, CHANNEL, bytes) {
-                Err(SendError::Full { .. }) => {}
-                Err(SendError::Memory(_)) => rt.sleep(BEFORE_MEMORY_IS_ASKED_FOR).await,
-                _ => return,
-            }
-        }
-    }
-
     /// Sends all that a stream has to send now, gives back buffers, and forgets the stream when it is over.
     pub(super) fn flush(&self, socket: &Rc<Socket<V>>) {
         if socket.end.borrow().may_return_sources() {

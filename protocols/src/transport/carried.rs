@@ -40,8 +40,8 @@ const HEAD: usize = 32;
 /// the round trip of the one before it.
 const AHEAD: usize = 16;
 
-/// How long an answer waits, or a look at a word, for which there is no memory.
-pub(super) const BEFORE_MEMORY_IS_ASKED_FOR: Nanos = Nanos::from_micros(100);
+/// How long an answer waits, or a look at a word, for which there is no memory. A peer waits for it: less than what is said unasked.
+pub(super) const BEFORE_IT_IS_TRIED_AGAIN: Nanos = Nanos::from_micros(100);
 
 /// The shortest largest message that can carry every operation.
 pub(super) const LEAST_CARRIED: usize = 64;
@@ -370,7 +370,7 @@ impl<V: Verbs> Mesh<V> {
         let me = self.me();
         let mut done = self.try_execute(by, &what).await;
         while done.as_ref().is_err_and(OpError::lacks_memory) && self.is_asked_by(by) {
-            self.shared.rt.sleep(BEFORE_MEMORY_IS_ASKED_FOR).at(()).await;
+            self.shared.rt.sleep(BEFORE_IT_IS_TRIED_AGAIN).at(()).await;
             done = self.try_execute(by, &what).await;
         }
         match done {
@@ -401,7 +401,7 @@ impl<V: Verbs> Mesh<V> {
         }
     }
 
-    /// Whether a peer in an incarnation of its still waits for what it asked this node for.
+    /// Whether a peer in a life of its still waits for what it asked this node for.
     fn is_asked_by(&self, (index, life): (usize, Life)) -> bool {
         let shared = &self.shared;
         !shared.closed.get() && shared.with_peer(index, |peer| peer.still_is(life))
@@ -421,7 +421,7 @@ pub(super) fn arrived<V: Verbs>(shared: &Rc<Shared<V>>, index: usize, peer: &mut
                 let answer = mesh.execute(by, what).at(("executes", index, number)).await;
                 let bytes = Carriage::Answer(answer).encode(number);
                 while !mesh.shared.answers(by, &bytes) {
-                    let pause = mesh.shared.rt.sleep(BEFORE_MEMORY_IS_ASKED_FOR);
+                    let pause = mesh.shared.rt.sleep(BEFORE_IT_IS_TRIED_AGAIN);
                     pause.at(("answers", index, &bytes)).await;
                 }
             }));
@@ -447,7 +447,7 @@ fn get<V: Verbs>(guard: &BufferGuard<V>, at: u32, bytes: &mut [u8]) -> Result<()
 }
 
 impl<V: Verbs> Shared<V> {
-    /// Tells a peer in an incarnation of its what became of what it asked for. False without memory for that: the session has the request
+    /// Tells a peer in a life of its what became of what it asked for. False without memory for that: the session has the request
     /// and will not have it again, so that nobody would answer it if the answer were not kept.
     fn answers(&self, (index, life): (usize, Life), answer: &[u8]) -> bool {
         self.with_peer(index, |peer| {

@@ -4,7 +4,7 @@ use super::mesh::{Mesh, unbounded};
 use super::operations::{OpenList, Turn, exactly, failed, refused, word_of};
 use super::stand_in::Atomic;
 use super::{Lost, NotExecuted, OpError, Rank};
-use crate::rt::{BufferGuard, BufferPool};
+use crate::rt::{Block, BufferGuard, BufferPool};
 use weft_verbs::{SendOp, Verbs, VerbsError};
 
 impl<V: Verbs> Mesh<V> {
@@ -12,6 +12,13 @@ impl<V: Verbs> Mesh<V> {
     /// long; the pool registers as much at a time as the mesh does, at the least one block.
     pub fn pool(&self, block: u32) -> BufferPool<V> {
         unbounded(self.shared.pd(), block, self.shared.config.chunk)
+    }
+
+    /// A block of the memory that messages are sent from, for so many bytes or fewer: what a read goes into where nothing more can be
+    /// registered. Messages need it: who has it is to give it back soon.
+    pub(crate) fn lend(&self, len: u32) -> Result<Block<V>, VerbsError> {
+        let most = len.min(self.shared.config.max_message);
+        self.shared.rail(0).send_pool.alloc(most as usize)
     }
 
     /// The longest list for a peer: three quarters of its connection's send queue, since messages keep the rest

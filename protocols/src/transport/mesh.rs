@@ -20,7 +20,7 @@ use super::wire::{GREETING, HEADER_LEN};
 use super::{Channel, MeshConfig, Planted, Rank, SendError, TransportError};
 use super::{guest_leases, guests};
 use crate::rt::sync::{MailboxSender, Signal};
-use crate::rt::{Block, BufferPool, CompletionSink, Connector, Label, LabelGuard, QpHandle, Rt, WaitPoint};
+use crate::rt::{BufferPool, CompletionSink, Connector, Label, LabelGuard, QpHandle, Rt, WaitPoint};
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
 use std::future::poll_fn;
@@ -431,13 +431,6 @@ impl<V: Verbs> Mesh<V> {
     /// The same over memory that the caller brings.
     pub fn bring(&self, memory: Box<dyn PinnedMemory>, access: AccessFlags) -> Result<V::Mr, VerbsError> {
         self.shared.pd().register(memory, self.shared.rights(access))
-    }
-
-    /// A block of the memory that messages are sent from, for so many bytes or fewer: what a read goes into where nothing more can be
-    /// registered. Messages need it: who has it is to give it back soon.
-    pub(crate) fn lend(&self, len: u32) -> Result<Block<V>, VerbsError> {
-        let most = len.min(self.shared.config.max_message);
-        self.shared.rail(0).send_pool.alloc(most as usize)
     }
 
     /// Says what a range of a region is, in logs and drawings, for as long as the guard is there ([`Rt::label`]).

@@ -10,7 +10,7 @@
 //! - **A caller that does not wait any more** recalls nothing.
 //! - **A peer that was expelled, or has begun anew**, does nothing more by what it had asked for before.
 
-use super::carried::BEFORE_MEMORY_IS_ASKED_FOR;
+use super::carried::BEFORE_IT_IS_TRIED_AGAIN;
 use super::mesh::{Mesh, Shared};
 use super::peer::{Life, Peer};
 use super::{Lost, NotExecuted, OpError, Planted};
@@ -168,7 +168,7 @@ impl<V: Verbs> Mesh<V> {
         loop {
             match self.own_word(at).at(at).await {
                 Err(why) if why.lacks_memory() => {
-                    self.shared.rt.sleep(BEFORE_MEMORY_IS_ASKED_FOR).at(at).await;
+                    self.shared.rt.sleep(BEFORE_IT_IS_TRIED_AGAIN).at(at).await;
                 }
                 end => return end,
             }

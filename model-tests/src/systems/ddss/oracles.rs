@@ -12,8 +12,13 @@ use exchanges::Exchanges;
 use losses::Losses;
 use std::collections::{BTreeMap, BTreeSet};
 use std::hash::{Hash, Hasher};
-use weft_protocols::ddss::Model;
+use weft_protocols::ddss::{Model, Name};
 use weft_verbs::Nanos;
+
+/// The home of the segments of a name, among so many nodes.
+fn home(name: u64, nodes: u32) -> u32 {
+    Name(name).home(nodes).index() as u32
+}
 
 /// What a get may return beside the latest value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

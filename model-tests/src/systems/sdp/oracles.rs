@@ -27,6 +27,10 @@ struct Open {
 }
 
 impl Open {
+    fn new(since_ns: u64, to: u32, bytes: u32, reply: u32) -> Open {
+        Open { since_ns, to, bytes, reply, taken: 0, connections: 1, orphaned: false, connected: false }
+    }
+
     /// The server has taken it once more; whether it may have.
     fn takes(&mut self, bytes: u32) -> bool {
         self.taken += 1;
@@ -196,25 +200,12 @@ impl Oracles for SdpOracles {
 
     fn observe(&mut self, event: &Event, broken: &mut dyn FnMut(Violation)) {
         if let What::Asks { to, bytes, reply } = event.what {
-            let (orphaned, connected) = (false, false);
-            let open = Open {
-                since_ns: event.at_ns,
-                to,
-                bytes,
-                reply,
-                taken: 0,
-                connections: 1,
-                orphaned,
-                connected,
-            };
             self.requests.made += 1;
-            self.requests.open.insert(event.request, open);
+            self.requests.open.insert(event.request, Open::new(event.at_ns, to, bytes, reply));
         }
-        if let (What::Moved { .. }, Some(open)) = (event.what, self.requests.open.get_mut(&event.request)) {
-            open.connections += 1;
-        }
-        if let (What::Connected, Some(open)) = (event.what, self.requests.open.get_mut(&event.request)) {
-            open.connected = true;
+        if let Some(open) = self.requests.open.get_mut(&event.request) {
+            open.connections += u32::from(matches!(event.what, What::Moved { .. }));
+            open.connected |= event.what == What::Connected;
         }
         if let What::Restarts | What::Crashes = event.what {
             let Requests { restarted, crashed, .. } = &mut self.requests;

@@ -1,9 +1,10 @@
 //! What a call says that fails.
 
 use super::super::history::{Event, Timeless, What, Why};
+use super::home;
 use crate::oracle::{Oracle, Outcasts, Violation, unexplained};
 use std::collections::BTreeSet;
-use weft_protocols::ddss::{Model, Name};
+use weft_protocols::ddss::Model;
 use weft_verbs::Nanos;
 
 /// A call fails with cause: faults of links are repaired and not told, and who dies or is left out is named.
@@ -65,7 +66,7 @@ impl Oracle<Event> for Causes {
                 self.outcasts.is_left_out(node);
             }
             What::Got { .. } | What::Put { .. } | What::Exchanged { .. } => {
-                self.served.insert((node, Name(event.segment).home(self.nodes).index() as u32));
+                self.served.insert((node, home(event.segment, self.nodes)));
             }
             What::Failed(Why::Out) => self.outcasts.says(node, || Timeless(event).to_string()),
             What::Failed(why) if !self.is_known(why, node) => {
@@ -98,7 +99,7 @@ mod tests {
     #[test]
     fn a_call_fails_for_want_of_who_is_gone_and_of_nobody_else() {
         let write = |meanwhile: &[_], why| is_told(Model::Write, meanwhile, why);
-        let home = Name(1).home(4).index() as u32;
+        let home = home(1, 4);
         let another = (home + 1) % 4;
         assert!(!write(&[], Why::Absent(another)), "it may not have come");
         assert!(write(&[(another, What::LeftOut)], Why::Absent(home)), "it was there");

@@ -8,9 +8,9 @@
 //! another one of its calls by the same name is under way, and nothing of a name of which a segment may have been released.
 
 use super::super::history::{Event, Timeless, What, Why};
+use super::home;
 use crate::history::RequestId;
 use std::collections::{BTreeMap, BTreeSet};
-use weft_protocols::ddss::Name;
 
 /// What a node knows by a name.
 #[derive(Clone, Debug, Default, Hash)]
@@ -79,15 +79,11 @@ impl Losses {
         Ok(())
     }
 
-    fn home(&self, name: u64) -> u32 {
-        Name(name).home(self.nodes).index() as u32
-    }
-
     /// A node has ended, and with it all segments of which it is the home.
     fn ends(&mut self, node: u32) {
         self.ended.insert(node);
         let nodes = self.nodes;
-        let is_its = |name: u64| Name(name).home(nodes).index() as u32 == node;
+        let is_its = |name| home(name, nodes) == node;
         let known = self.known.iter_mut().filter(|((_, name), _)| is_its(*name));
         known.for_each(|(_, known)| known.present = None);
         let calls = self.calls.values_mut().filter(|call| is_its(call.name));
@@ -122,7 +118,7 @@ impl Losses {
         let (node, name) = (event.request.client.node, event.segment);
         let of_this = |(request, call): (&RequestId, &Call)| request.client.node == node && call.name == name;
         let may_be_told = released || self.calls.iter().any(of_this);
-        let home_ended = self.ended.contains(&self.home(name));
+        let home_ended = self.ended.contains(&home(name, self.nodes));
         let known = self.known.entry((node, name)).or_default();
         let is_another = !known.lives.is_empty() && !known.lives.contains(&event.life);
         let in_silence = is_another && home_ended && !known.told && !may_be_told;
@@ -141,7 +137,7 @@ impl Losses {
 
     /// Who does not say which segment is lost means the one that has the name.
     fn lost(&self, event: &Event, call: Option<Call>) -> Result<(), String> {
-        if !self.ended.contains(&self.home(event.segment)) {
+        if !self.ended.contains(&home(event.segment, self.nodes)) {
             return Err(format!("{}, which has neither crashed nor been left out", Timeless(event)));
         }
         let present = call.and_then(|call| call.present);
@@ -193,7 +189,7 @@ mod tests {
     }
 
     fn home() -> u32 {
-        Name(NAME).home(NODES).index() as u32
+        super::home(NAME, NODES)
     }
 
     fn user() -> u32 {

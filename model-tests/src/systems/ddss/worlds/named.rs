@@ -180,7 +180,7 @@ impl Oracles for NameOracles {
     fn observe(&mut self, event: &Event, broken: &mut dyn FnMut(oracle::Violation)) {
         let Event { request: RequestId { client, number }, what } = event;
         // Who was told nothing calls nothing more, as far as an order goes.
-        let caller = client.node << 16 | client.index << 8 | number;
+        let caller = packed(*client, *number);
         match what {
             What::Calls(op) => self.calls.push(Call::Invoked(caller, *op)),
             What::Returns(ret) => self.calls.push(Call::Returned(caller, *ret)),
@@ -251,6 +251,11 @@ fn make(name: &'static str, calls: &str, size: &Size) -> Result<Box<dyn AnyModel
     Ok(Harness::boxed(World { name, requests }))
 }
 
+/// A call as a number.
+fn packed(client: ClientId, number: u32) -> u32 {
+    client.node << 16 | client.index << 8 | number
+}
+
 /// What a node calls, one call after the other.
 struct Client {
     ddss: Ddss<Sim>,
@@ -279,7 +284,7 @@ impl Client {
                 self.looks(request, letter).await;
                 continue;
             }
-            let value = self.id.node << 16 | self.id.index << 8 | number;
+            let value = packed(self.id, number);
             let name = NAME.to_owned();
             let put = |home| Request::Put {
                 name: NAME.to_owned(),

@@ -412,6 +412,9 @@ fn nobody_waits_for_what_nobody_has() {
         None,
         "one before it waits alone"
     );
+    let asks_until = What::Requested { deadline: Some(Nanos(7)) };
+    let gave_up = [event(6, 2, Exclusive, asks_until), event(7, 2, Exclusive, GIVES_UP)];
+    assert_eq!(found(plain(), &[&shares[..], &gave_up].concat(), &waits), None, "one before it has given up");
 }
 
 /// Later tries may find what others have given back and what is still on its way.

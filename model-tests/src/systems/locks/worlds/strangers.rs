@@ -179,8 +179,12 @@ impl Model for Strangers {
         for node in 0..members.len() - 1 {
             let LockStats { malformed, out_of_turn, stale_messages, .. } = state.service(node).stats();
             // Which of them was said, the configuration knows; that it is one of these, all can see. After a fault others are late, too; and
-            // who believes what was said may be out of turn with those who do not.
-            if malformed + out_of_turn + stale_messages == 0 {
+            // who believes what was said of DQNL's queue may be out of turn then with those who do not.
+            let is_counted = match malformed + out_of_turn {
+                0 => stale_messages > 0,
+                counted => counted == 1 || self.locks.scheme == Scheme::Dqnl,
+            };
+            if !is_counted {
                 let text = format!(
                     "n{node} was told one, and counts {malformed} malformed, {out_of_turn} out of turn and {stale_messages} of an epoch that is over"
                 );

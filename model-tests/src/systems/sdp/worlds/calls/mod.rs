@@ -117,34 +117,8 @@ fn make(name: &'static str, kind: Kind, size: &Size, calls: &str) -> Result<Box<
             return Err(SizeError(format!("calls are {}, not '{letters}'", script::LETTERS)));
         };
         let connects = client.node == 0 && client.index == 0;
-        if calls.iter().enumerate().any(|(at, call)| {
-            (call.letter == 'c') && !connects || (at == 0 && connects && call.letter != 'c')
-        }) {
-            return Err(SizeError(
-                "the first user of the first node, and no other one, connects (c) before its other calls"
-                    .into(),
-            ));
-        }
-        if connects && scripts.of(0).count() > 1 && calls.iter().filter(|call| call.letter == 'c').count() > 1
-        {
-            return Err(SizeError("who shares the stream with others (+) connects (c) once".into()));
-        }
-        let goes_on = |at: usize| calls.get(at + 1).is_some_and(|next| next.letter != 'c');
-        if (0..).zip(&calls).any(|(at, call)| "xdb".contains(call.letter) && goes_on(at)) {
-            return Err(SizeError(
-                "behind the end of a stream (x, d, b) there is nothing, or a connect (c)".into(),
-            ));
-        }
-        // Nobody knows whether the other node accepted a connection that was given up.
-        let is_followed = |at: usize| calls.get(at + 1).is_some_and(|next| next.letter == 'c');
-        if (0..)
-            .zip(&calls)
-            .any(|(at, call)| call.letter == 'c' && call.left != script::Left::Never && !is_followed(at))
-        {
-            return Err(SizeError(
-                "behind a connect that may be dropped (c!) there is another one (c)".into(),
-            ));
-        }
+        let shares = scripts.of(client.node).count() > 1;
+        script::check(&calls, connects, shares).map_err(|why| SizeError(why.into()))?;
     }
     Ok(Harness::boxed(Calls { name, kind, scripts }))
 }

@@ -99,16 +99,15 @@ impl CallOracles {
                 }
             }
             What::Shuts => own.shut = true,
-            What::Closed => {
-                if own.in_vain {
-                    return Err(TOLD);
-                }
-                // Its user reads no more, though there may be more.
+            What::Closed if own.in_vain => return Err(TOLD),
+            // Its user reads no more, though there may be more. A close that was dropped may have been made.
+            What::Closed | What::Dropped('x') => {
                 if !own.read_end {
                     (own.dropped, line.may_fail) = (true, true);
                 }
             }
-            What::Drops => (own.dropped, line.may_fail) = (true, true),
+            // A connection that was given up may stand by then.
+            What::Drops | What::Dropped('c') => (own.dropped, line.may_fail) = (true, true),
             What::Aborts => line.may_fail = true,
             What::AbortsAll => self.lines.values_mut().for_each(|line| line.may_fail = true),
             What::StopsListening => self.stopped = true,
@@ -121,10 +120,6 @@ impl CallOracles {
                     return Err(UNBROKEN);
                 }
             }
-            // The connection may stand by then.
-            What::Dropped('c') => (own.dropped, line.may_fail) = (true, true),
-            // It may have closed, and has read no more than it had.
-            What::Dropped('x') if !own.read_end => (own.dropped, line.may_fail) = (true, true),
             What::Dropped(_) => {}
         }
         Ok(())

@@ -40,6 +40,35 @@ pub(super) fn calls(letters: &str) -> Option<Vec<Called>> {
     Some(all)
 }
 
+/// Refuses what no user calls: one that connects, which is the first of its node, or another one; and it may share the stream with others.
+///
+/// # Errors
+///
+/// What is wrong, for people.
+pub(super) fn check(calls: &[Called], connects: bool, shares: bool) -> Result<(), &'static str> {
+    let is_connect = |call: &Called| call.letter == 'c';
+    let connections = calls.iter().filter(|call| is_connect(call)).count();
+    if if connects { calls.first().is_some_and(|first| !is_connect(first)) } else { connections > 0 } {
+        return Err(
+            "the first user of the first node, and no other one, connects (c) before its other calls",
+        );
+    }
+    if shares && connections > 1 {
+        return Err("who shares the stream with others (+) connects (c) once");
+    }
+    for (at, call) in calls.iter().enumerate() {
+        let next = calls.get(at + 1);
+        if "xdb".contains(call.letter) && !next.is_none_or(is_connect) {
+            return Err("behind the end of a stream (x, d, b) there is nothing, or a connect (c)");
+        }
+        // Nobody knows whether the other node accepted a connection that was given up.
+        if is_connect(call) && call.left != Left::Never && !next.is_some_and(is_connect) {
+            return Err("behind a connect that may be dropped (c!) there is another one (c)");
+        }
+    }
+    Ok(())
+}
+
 /// Whether a node has a call that may be dropped.
 pub(super) fn drops(scripts: &Requests, node: u32) -> bool {
     scripts.of(node).any(|(_, letters)| letters.contains(['!', '?']))
@@ -48,6 +77,20 @@ pub(super) fn drops(scripts: &Requests, node: u32) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_no_user_calls_is_refused() {
+        let is_one =
+            |letters, connects, shares| check(&calls(letters).expect("letters"), connects, shares).is_ok();
+        for letters in ["cwx", "cwfxcwfx", "c!cwd", "", "ccw"] {
+            assert!(is_one(letters, true, false), "{letters}");
+        }
+        for letters in ["wc", "cxw", "cbx", "cw!c!w", "c?"] {
+            assert!(!is_one(letters, true, false), "{letters}");
+        }
+        assert!(is_one("cwx", true, true) && !is_one("ccw", true, true));
+        assert!(is_one("rwx", false, true) && !is_one("crw", false, true));
+    }
 
     #[test]
     fn a_mark_is_of_the_letter_before_it_and_no_letter_has_two() {
