@@ -23,7 +23,7 @@ use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 use std::time::Instant;
-use worlds::{Explored, Plan, Program, Times};
+use worlds::{Build, Explored, Plan, Program, Times};
 
 /// Which lines of the protocols no explored world reaches.
 #[derive(Parser)]
@@ -40,11 +40,17 @@ struct Args {
     #[arg(long, value_name = "FOLDER", value_delimiter = ',', default_value = "rt,transport,members,locks")]
     of: Vec<String>,
     /// Explore each world, with each kind of fault, for at most so long
-    #[arg(long, value_name = "SECONDS", default_value_t = 1)]
-    max_seconds: u64,
+    #[arg(long, value_name = "SECONDS", default_value_t = 1.0)]
+    max_seconds: f64,
     /// Walk at random through each world, with up to two faults, for so long
-    #[arg(long, value_name = "SECONDS", default_value_t = 2)]
-    walk_seconds: u64,
+    #[arg(long, value_name = "SECONDS", default_value_t = 2.0)]
+    walk_seconds: f64,
+    /// Have each mutant that no world notices meet scripts that are drawn (`weft fuzz worlds`), for so long
+    #[arg(long, value_name = "SECONDS", default_value_t = 0.0, requires = "mutants")]
+    drawn_seconds: f64,
+    /// Build it optimised: it explores more in its time, and takes longer to build
+    #[arg(long)]
+    release: bool,
     /// How many worlds are explored at a time [default: as many as there are processors]
     #[arg(long, value_name = "J")]
     jobs: Option<usize>,
@@ -63,6 +69,12 @@ struct Args {
     /// Tell neither of the build nor of each world as it ends
     #[arg(long, short)]
     quiet: bool,
+}
+
+impl Args {
+    fn build(&self, counts: bool) -> Build {
+        Build { counts, release: self.release, quiet: self.quiet }
+    }
 }
 
 /// A range, both ends of it included.
@@ -147,8 +159,8 @@ fn run(args: &Args) -> Result<(), String> {
     let target = args.target.as_deref().unwrap_or(&target);
     let sample = args.mutants.as_deref().map(Sample::read).transpose()?;
     let mut program = match &sample {
-        None => Program::build(root, target, true, args.quiet)?,
-        Some(sample) => sample.build(root, &target.with_file_name("mutants"), args.quiet)?,
+        None => Program::build(root, target, args.build(true))?,
+        Some(sample) => sample.build(root, &target.with_file_name("mutants"), args.build(false))?,
     };
     let mut worlds = program.worlds(&args.systems)?;
     if let Some(unknown) = args.world.iter().find(|world| !worlds.contains(world)) {
@@ -174,7 +186,8 @@ fn run(args: &Args) -> Result<(), String> {
     let seconds = began.elapsed().as_secs_f64();
     if let Some(sample) = &sample {
         first_broken(&explored)?;
-        sample.meet(&mut program, &explored, jobs, args.only.clone().unwrap_or(1..=usize::MAX));
+        let drawn = Plan::drawn(&args.systems, args.drawn_seconds);
+        sample.meet(&mut program, &explored, &drawn, jobs, args.only.clone().unwrap_or(1..=usize::MAX));
         return Ok(());
     }
     let sources = root.join(SOURCES);

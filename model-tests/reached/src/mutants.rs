@@ -6,7 +6,7 @@
 //! First no mutant runs, and each exploration tells which of their places it executes. One that does not come to a place is the same
 //! with its mutant, and is left out there.
 
-use crate::worlds::{CHOOSES, Explored, Program, TELLS};
+use crate::worlds::{Build, CHOOSES, Explored, Plan, Program, TELLS};
 use serde::Deserialize;
 use std::fs;
 use std::ops::RangeInclusive;
@@ -71,7 +71,7 @@ impl Sample {
     /// # Errors
     ///
     /// A place is not there, or there twice; or it does not compile.
-    pub fn build(&self, root: &Path, folder: &Path, quiet: bool) -> Result<Program, String> {
+    pub fn build(&self, root: &Path, folder: &Path, how: Build) -> Result<Program, String> {
         let tree = folder.join("tree");
         copy(root, &tree)?;
         let mut files: Vec<&Path> = self.mutant.iter().map(|mutant| mutant.file.as_path()).collect();
@@ -89,14 +89,16 @@ impl Sample {
         let text = fs::read_to_string(root.join(library)).map_err(|why| why.to_string())?;
         let switch = SWITCH.replace("TELLS", TELLS).replace("CHOOSES", CHOOSES);
         write(&tree.join(library), (text + &switch).as_bytes())?;
-        Program::build(&tree, folder, false, quiet)
+        Program::build(&tree, folder, how)
     }
 
-    /// Meets each mutant of these numbers with all that was explored and comes to its place, and prints what came of it.
+    /// Meets each mutant of these numbers with all that was explored and comes to its place, then with what is drawn, and prints what
+    /// came of it.
     pub fn meet(
         &self,
         program: &mut Program,
         explored: &[Explored],
+        drawn_plans: &[(String, Plan)],
         jobs: usize,
         numbers: RangeInclusive<usize>,
     ) {
@@ -108,7 +110,10 @@ impl Sample {
                 explored.iter().filter(|explored| explored.met.contains(&number)).collect();
             // Those without faults end soonest, and notice most.
             come.sort_by_key(|explored| !explored.is_quiet());
-            let by = program.first_violated(&come, jobs);
+            let by =
+                program.first_violated(come.iter().map(|come| (&*come.world, &come.plan)), jobs).or_else(
+                    || program.first_violated(drawn_plans.iter().map(|(kind, plan)| (&**kind, plan)), jobs),
+                );
             let seconds = began.elapsed().as_secs_f64();
             let Mutant { drawn, does, file, equal, .. } = mutant;
             let what = by.as_deref().unwrap_or(if equal.is_some() { "equal" } else { "survived" });

@@ -21,9 +21,20 @@ pub const TELLS: &str = "WEFT_MUTANTS_MET";
 #[derive(Clone, Copy)]
 pub struct Times {
     /// In every order, without faults and with each kind of them.
-    pub check: u64,
+    pub check: f64,
     /// By walks.
-    pub walks: u64,
+    pub walks: f64,
+}
+
+/// How `weft` is built.
+#[derive(Clone, Copy)]
+pub struct Build {
+    /// With counters of what is executed.
+    pub counts: bool,
+    /// Optimised.
+    pub release: bool,
+    /// Without a word.
+    pub quiet: bool,
 }
 
 /// How a world is explored.
@@ -37,6 +48,8 @@ pub enum How {
     Walks,
     /// Walks at random, with one node that crashes, restarts or is slow.
     MortalWalks,
+    /// Scripts that are drawn.
+    Drawn,
 }
 
 impl fmt::Display for How {
@@ -46,6 +59,7 @@ impl fmt::Display for How {
             How::Fault(outcome) => f.write_str(outcome.name()),
             How::Walks => f.write_str("walks"),
             How::MortalWalks => f.write_str("walks with a crash"),
+            How::Drawn => f.write_str("drawn"),
         }
     }
 }
@@ -90,7 +104,24 @@ pub struct Plan {
     #[serde(skip)]
     kinds: String,
     #[serde(skip)]
-    seconds: u64,
+    seconds: f64,
+}
+
+impl Plan {
+    /// Scripts that are drawn for the worlds of each of these systems, for so many seconds altogether. (Members by themselves have no
+    /// scripts.)
+    pub fn drawn(systems: &[String], seconds: f64) -> Vec<(String, Plan)> {
+        let systems: Vec<&String> = systems.iter().filter(|system| *system != "members").collect();
+        let each = seconds / systems.len().max(1) as f64;
+        let plan = Plan { how: How::Drawn, kinds: String::new(), seconds: each };
+        match (each > 0.0, systems.is_empty()) {
+            (false, _) => Vec::new(),
+            (true, true) => vec![("worlds".into(), plan)],
+            (true, false) => {
+                systems.iter().map(|system| (format!("worlds-{system}"), plan.clone())).collect()
+            }
+        }
+    }
 }
 
 /// An instrumented `weft`, and where its profiles go.
@@ -109,32 +140,37 @@ pub struct Program {
 const PATIENCE: Duration = Duration::from_secs(60);
 
 impl Program {
-    /// Builds it in a folder of its own, beside whatever else is built; with counters, if it is to count.
+    /// Builds it in a folder of its own, beside whatever else is built.
     ///
     /// # Errors
     ///
     /// It cannot be built.
-    pub fn build(root: &Path, folder: &Path, counts: bool, quiet: bool) -> Result<Program, String> {
+    pub fn build(root: &Path, folder: &Path, how: Build) -> Result<Program, String> {
         let profiles = folder.join(format!("profiles-{}", std::process::id()));
         let _ = std::fs::remove_dir_all(&profiles);
         std::fs::create_dir_all(&profiles).map_err(|why| format!("{}: {why}", profiles.display()))?;
         let mut cargo = Command::new(env!("CARGO"));
-        if counts {
+        if how.counts {
             let own = std::env::current_exe().map_err(|why| why.to_string())?;
             cargo.env("RUSTC_WORKSPACE_WRAPPER", own).env(super::WRAPS, "1");
         }
         let status = cargo
             .args(["build", "--package", "weft"])
-            .args(quiet.then_some("--quiet"))
+            .args(how.quiet.then_some("--quiet"))
+            .args(how.release.then_some("--release"))
             .current_dir(root)
             .env("CARGO_TARGET_DIR", folder)
             // Counters have places of their own.
             .env("CARGO_PROFILE_DEV_DEBUG", "0")
+            .env("CARGO_PROFILE_RELEASE_DEBUG", "0")
+            // (Whole-program optimisation takes longer than what it saves.)
+            .env("CARGO_PROFILE_RELEASE_LTO", "off")
+            .env("CARGO_PROFILE_RELEASE_CODEGEN_UNITS", "16")
             .stdout(Stdio::null())
             .status();
         match status {
             Ok(status) if status.success() => Ok(Program {
-                path: folder.join("debug/weft"),
+                path: folder.join(if how.release { "release/weft" } else { "debug/weft" }),
                 profiles,
                 mutant: None,
                 next: AtomicUsize::new(0),
@@ -181,14 +217,14 @@ impl Program {
     }
 
     /// Explores a world. `None` if it has no such fault.
-    fn explore(&self, world: &str, plan: Plan) -> Result<Option<Explored>, String> {
-        let Plan { how, kinds, seconds } = &plan;
+    fn explore(&self, world: &str, plan: &Plan) -> Result<Option<Explored>, String> {
+        let Plan { how, kinds, seconds } = plan;
         let (how, seconds) = (*how, seconds.to_string());
         let mut command = self.command("%4m.profraw");
         let tells = self.profiles.join(format!("met-{}", self.next.fetch_add(1, Relaxed)));
         command.env(TELLS, &tells);
         match how {
-            How::Walks | How::MortalWalks => {
+            How::Walks | How::MortalWalks | How::Drawn => {
                 command.args(["fuzz", world, "--jobs", "1", "--seconds", &seconds])
             }
             _ => command.args(["check", world, "--jobs", "1", "--max-seconds", &seconds]),
@@ -198,7 +234,7 @@ impl Program {
             How::Walks if !kinds.is_empty() => drop(command.args(["--faults", "2", "--kinds", kinds])),
             How::MortalWalks => drop(command.args(["--faults", "1", "--kinds", kinds])),
             How::Walks => drop(command.args(["--faults", "0"])),
-            How::Quiet => {}
+            How::Quiet | How::Drawn => {}
         }
         command.args(["--quiet", "--json", "--save", "/dev/null"]);
         let name = || format!("{world}, {how}");
@@ -216,7 +252,14 @@ impl Program {
         let told = std::fs::read_to_string(&tells).unwrap_or_default();
         let _ = std::fs::remove_file(&tells);
         let met = told.lines().filter_map(|number| number.parse().ok()).collect();
-        Ok(Some(Explored { world: world.to_owned(), plan, executions, violated, exhaustive, met }))
+        Ok(Some(Explored {
+            world: world.to_owned(),
+            plan: plan.clone(),
+            executions,
+            violated,
+            exhaustive,
+            met,
+        }))
     }
 
     /// Explores a world in every way.
@@ -234,7 +277,7 @@ impl Program {
                 _ => "",
             };
             let plan = Plan { how, kinds: kinds.to_owned(), seconds: check };
-            let Some(explored) = self.explore(world, plan)? else { continue };
+            let Some(explored) = self.explore(world, &plan)? else { continue };
             match kinds {
                 "" => {}
                 "crash" | "restart" | "slow-node" => mortal.push(kinds),
@@ -243,9 +286,9 @@ impl Program {
             tell(explored);
         }
         let mortal = (!mortal.is_empty()).then_some((How::MortalWalks, mortal));
-        for (how, kinds) in [(How::Walks, lasting)].into_iter().chain(mortal).filter(|_| walks > 0) {
+        for (how, kinds) in [(How::Walks, lasting)].into_iter().chain(mortal).filter(|_| walks > 0.0) {
             let plan = Plan { how, kinds: kinds.join(","), seconds: walks };
-            self.explore(world, plan)?.into_iter().for_each(tell);
+            self.explore(world, &plan)?.into_iter().for_each(tell);
         }
         Ok(())
     }
@@ -280,11 +323,16 @@ impl Program {
         }
     }
 
-    /// Explores once more what was explored, until a world does not hold, or does not even end: what that was.
-    pub fn first_violated(&self, again: &[&Explored], jobs: usize) -> Option<String> {
+    /// Explores worlds, each by its plan, until one does not hold, or does not even end: what that was.
+    pub fn first_violated<'a>(
+        &self,
+        all: impl Iterator<Item = (&'a str, &'a Plan)>,
+        jobs: usize,
+    ) -> Option<String> {
         let first = Mutex::new(None);
-        each(again, jobs, &|Explored { world, plan, .. }| {
-            let wrong = match self.explore(world, plan.clone()) {
+        let all: Vec<(&str, &Plan)> = all.collect();
+        each(&all, jobs, &|&(world, plan)| {
+            let wrong = match self.explore(world, plan) {
                 Ok(Some(explored)) if !explored.violated => None,
                 Ok(_) => Some(format!("{world}, {}", plan.how)),
                 Err(why) => Some(why),

@@ -5,13 +5,15 @@ use super::service::{CHANNEL, Sdp, Shared};
 use super::socket::Socket;
 use super::suspend::{Asked, Suspended};
 use crate::transport::{BEFORE_MEMORY_IS_ASKED_FOR, Rank, SendError};
+use std::collections::VecDeque;
+use std::future::poll_fn;
 use std::rc::Rc;
 use weft_verbs::{Nanos, Verbs};
 
 /// What a node owes one peer.
 pub(super) struct Outbox<V: Verbs> {
-    /// Streams that had something to say when the transport had no room.
-    blocked: Vec<Rc<Socket<V>>>,
+    /// Streams that had something to say when the transport had no room, in line.
+    blocked: VecDeque<Rc<Socket<V>>>,
     /// A task waits for room.
     waits: bool,
     /// A task watches whether the peer acknowledges, for those whose patience lasts so long at least.
@@ -33,7 +35,7 @@ pub(super) struct Outbox<V: Verbs> {
 impl<V: Verbs> Default for Outbox<V> {
     fn default() -> Outbox<V> {
         Outbox {
-            blocked: Vec::new(),
+            blocked: VecDeque::new(),
             waits: false,
             patience: None,
             probes: false,
@@ -89,7 +91,7 @@ impl<V: Verbs> Sdp<V> {
         let peer = socket.peer;
         let begins = self.outbox(peer, |outbox| {
             if !outbox.blocked.iter().any(|known| Rc::ptr_eq(known, socket)) {
-                outbox.blocked.push(Rc::clone(socket));
+                outbox.blocked.push_back(Rc::clone(socket));
             }
             !std::mem::replace(&mut outbox.waits, true)
         });
@@ -101,19 +103,39 @@ impl<V: Verbs> Sdp<V> {
         self.watch(peer, socket.options.give_up);
     }
 
+    /// Gives room to one stream after the other, as they stand in line. If all were told of it at once, the first one would take it, wait again
+    /// before the others have looked, and be first once more: with little room, a stream that always has something to say would keep
+    /// the others from saying anything.
     async fn wait_for_room(self, peer: Rank) {
-        let room = self.shared.mesh.room(peer).await;
+        let Shared { mesh, rt, .. } = &*self.shared;
+        while self.has_blocked(peer) {
+            if let Err(why) = mesh.room(peer).await {
+                return self.room_never_comes(peer, why);
+            }
+            let Some(socket) = self.outbox(peer, |outbox| outbox.blocked.pop_front()) else { continue };
+            self.flush(&socket);
+            socket.writable.notify();
+            // Its user sends before the next one is told.
+            poll_fn(|cx| rt.poll_idle(cx)).await;
+        }
+    }
+
+    /// Whether a stream stands in line. If none does, nobody waits for room any more.
+    fn has_blocked(&self, peer: Rank) -> bool {
+        self.outbox(peer, |outbox| {
+            outbox.waits = !outbox.blocked.is_empty();
+            outbox.waits
+        })
+    }
+
+    fn room_never_comes(&self, peer: Rank, why: SendError) {
         let blocked = self.outbox(peer, |outbox| {
             outbox.waits = false;
             std::mem::take(&mut outbox.blocked)
         });
-        match room {
-            Ok(()) => blocked.into_iter().for_each(|socket| {
-                self.flush(&socket);
-                socket.writable.notify();
-            }),
-            Err(SendError::PeerGone(peer)) => self.is_no_more(peer),
-            Err(_) => blocked.iter().for_each(|socket| self.closed(socket)),
+        match why {
+            SendError::PeerGone(peer) => self.is_no_more(peer),
+            _ => blocked.iter().for_each(|socket| self.closed(socket)),
         }
     }
 

@@ -27,6 +27,7 @@ mod sdp_crash;
 mod sdp_dropped;
 mod sdp_failover;
 mod sdp_memory;
+mod sdp_room;
 mod sdp_tools;
 mod transport_adoption;
 mod transport_bootstrap;

@@ -9,7 +9,7 @@ use crate::history::{ClientId, RequestId};
 use crate::record::Record;
 use std::cell::RefCell;
 use std::rc::Rc;
-use weft_protocols::pario::{Buffer, Datatype, File, FsError, Group, Pario, View};
+use weft_protocols::pario::{Buffer, Datatype, File, FsError, Group, Metadata, Pario, SetAttributes, View};
 use weft_protocols::rt::Rt;
 use weft_verbs::Verbs;
 
@@ -129,6 +129,26 @@ impl<V: Verbs, R: Record<Event>> Teller<'_, V, R> {
         self.calls(Call::Open(file), client.files.open(&text), |file| What::Opened(file.handle().0)).await
     }
 
+    /// Asks what is told of a file.
+    pub async fn stat(&self, client: &Client<V>, file: u32) -> Result<(), FsError> {
+        let text = path(file, client.work.directories);
+        let told = |told: &Metadata| match told.file {
+            Some((handle, _)) => {
+                let said = Some(content::stamped(told.attributes.modified));
+                What::Told { file: handle.0, size: told.size, said }
+            }
+            None => What::Failed,
+        };
+        self.calls(Call::Stat(file), client.files.stat(&text), told).await.map(drop)
+    }
+
+    /// Says what is to be told of a file.
+    pub async fn say(&self, client: &Client<V>, file: u32) -> Result<(), FsError> {
+        let text = path(file, client.work.directories);
+        let set = SetAttributes { modified: Some(content::stamp(self.id)), ..SetAttributes::default() };
+        self.calls(Call::Say(file), client.files.set_attributes(&text, set), |()| What::Done).await
+    }
+
     /// Opens a file, which is made if it is not there.
     async fn open_or_create(&self, client: &Client<V>, file: u32) -> Result<File<V>, FsError> {
         loop {
@@ -195,7 +215,7 @@ impl<V: Verbs, R: Record<Event>> Teller<'_, V, R> {
 
     async fn truncate(&self, client: &Client<V>, file: &File<V>, cells: u64) -> Result<(), FsError> {
         let size = cells * u64::from(client.work.cell);
-        let call = Call::Truncate(file.handle().0, cells);
+        let call = Call::Truncate(file.handle().0, cells, client.work.cell);
         self.calls(call, client.files.truncate(file, size), |()| What::Done).await
     }
 
@@ -291,7 +311,7 @@ impl<V: Verbs, R: Record<Event>> Teller<'_, V, R> {
 
     /// Cuts a file to nothing as a member of a group: the first one does, and the others know it when their call ends.
     pub async fn cut_together(&self, group: &Group<V>, file: &File<V>, meets: Call) -> Result<(), FsError> {
-        let call = if group.is_first() { Call::Truncate(file.handle().0, 0) } else { meets };
+        let call = if group.is_first() { Call::Truncate(file.handle().0, 0, 0) } else { meets };
         self.calls(call, group.resize(file, 0), |()| What::Done).await
     }
 
@@ -339,6 +359,8 @@ impl<V: Verbs, R: Record<Event>> Teller<'_, V, R> {
                 self.calls(Call::Unlink(file), client.files.unlink(&text), |()| What::Done).await
             }
             Request::Rename { from, to } => self.rename(client, from, to).await,
+            Request::Stat { file } => self.stat(client, file).await,
+            Request::Say { file } => self.say(client, file).await,
             Request::List => self.list(client).await,
             Request::Leave => {
                 client.files.leave().await;

@@ -28,6 +28,21 @@ impl fmt::Display for Value {
     }
 }
 
+/// The number by which a request says when it changed a file: in its attributes it tells whose they are.
+pub fn stamp(RequestId { client: ClientId { node, index }, number }: RequestId) -> u64 {
+    1 << 63 | u64::from(node & 0x7fff) << 48 | u64::from(index & 0xffff) << 32 | u64::from(number)
+}
+
+/// Whose number that is.
+pub fn stamped(stamp: u64) -> Value {
+    let client = ClientId { node: (stamp >> 48) as u32 & 0x7fff, index: (stamp >> 32) as u32 & 0xffff };
+    match stamp {
+        0 => Value::Zero,
+        _ if stamp >> 63 == 0 => Value::Torn,
+        _ => Value::Of(RequestId { client, number: stamp as u32 }),
+    }
+}
+
 /// Cells side by side with the same value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Run {
@@ -118,6 +133,12 @@ mod tests {
             let partly_zero = [&one[..len - 8], &[0; 8]].concat();
             assert_eq!(value(5, 7, &partly_zero), Value::Torn);
         }
+    }
+
+    #[test]
+    fn attributes_tell_whose_they_are() {
+        assert_eq!((stamped(stamp(ONE)), stamped(stamp(TWO))), (Value::Of(ONE), Value::Of(TWO)));
+        assert_eq!((stamped(0), stamped(7)), (Value::Zero, Value::Torn));
     }
 
     #[test]

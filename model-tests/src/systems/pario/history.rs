@@ -1,6 +1,6 @@
 //! What the clients of files asked for and what they got.
 
-use super::content::Run;
+use super::content::{Run, Value};
 use crate::history::{HistoryEvent, RequestId, Stage};
 use crate::oracle::CallEvent;
 use serde::{Deserialize, Serialize};
@@ -29,6 +29,10 @@ pub enum Call {
     Unlink(u32),
     /// Gives a file another name.
     Rename(u32, u32),
+    /// Asks what is told of a file beside its bytes.
+    Stat(u32),
+    /// Says what is to be told of a file: when it was changed.
+    Say(u32),
     /// Makes a directory of names.
     MakeDirectory(u32),
     /// Asks for all names.
@@ -43,8 +47,8 @@ pub enum Call {
     Read(Cells),
     /// Appends so many cells of so many bytes to a file.
     Append(u64, u32, u32),
-    /// Cuts a file to so many cells.
-    Truncate(u64, u64),
+    /// Cuts a file to so many cells of so many bytes.
+    Truncate(u64, u64, u32),
     /// Waits until so many members of a group have come to a barrier, by its number.
     Meet(u32, u32),
 }
@@ -103,6 +107,15 @@ pub enum What {
     NotFound,
     /// It is done, and lies from this byte on.
     At(u64),
+    /// What is told of a file: its handle and its size in bytes; and who said when it was changed, if that was told.
+    Told {
+        /// The file's handle.
+        file: u64,
+        /// Its size in bytes.
+        size: u64,
+        /// Whose word its attributes are.
+        said: Option<Value>,
+    },
     /// All names.
     Names(Vec<u32>),
     /// What the cells have; what is not told of them is beyond the file's end.
@@ -157,6 +170,19 @@ impl fmt::Display for Event {
     }
 }
 
+/// Whose word a file's attributes are, in words.
+pub struct Said(pub Value);
+
+impl fmt::Display for Said {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0 {
+            Value::Of(request) => write!(f, "what {request} said of it"),
+            Value::Zero => f.write_str("that nobody said anything of it"),
+            Value::Cut(_) | Value::Torn => f.write_str("what nobody ever said"),
+        }
+    }
+}
+
 /// An event in words, without its time.
 pub struct Timeless<'a>(pub &'a Event);
 
@@ -170,6 +196,10 @@ impl fmt::Display for Timeless<'_> {
             What::At(at) => write!(f, "is done at byte {at}"),
             What::Exists => f.write_str("is told that the name is there"),
             What::NotFound => f.write_str("is told that there is no such name"),
+            What::Told { file, size, said } => {
+                write!(f, "is told of {size} bytes of {file:x}")?;
+                said.map_or(Ok(()), |said| write!(f, ", and {}", Said(said)))
+            }
             What::Names(names) => write!(f, "is told of {} names", names.len()),
             What::Has(runs) => {
                 f.write_str("has read")?;
@@ -195,6 +225,8 @@ impl fmt::Display for Call {
             Call::Open(name) => write!(f, "open {name}"),
             Call::Unlink(name) => write!(f, "unlink {name}"),
             Call::Rename(from, to) => write!(f, "rename {from} to {to}"),
+            Call::Stat(name) => write!(f, "stat {name}"),
+            Call::Say(name) => write!(f, "set attributes of {name}"),
             Call::MakeDirectory(directory) => write!(f, "mkdir {directory}"),
             Call::List => f.write_str("readdir"),
             Call::Close(file) => write!(f, "close {file:x}"),
@@ -202,7 +234,7 @@ impl fmt::Display for Call {
             Call::Write(cells) => write!(f, "write {cells}"),
             Call::Read(cells) => write!(f, "read {cells}"),
             Call::Append(file, cells, _) => write!(f, "append {cells} cells to {file:x}"),
-            Call::Truncate(file, cells) => write!(f, "truncate {file:x} to {cells} cells"),
+            Call::Truncate(file, cells, _) => write!(f, "truncate {file:x} to {cells} cells"),
             Call::Meet(barrier, _) => write!(f, "barrier {barrier}"),
         }
     }

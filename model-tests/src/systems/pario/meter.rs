@@ -58,7 +58,9 @@ impl Meter<Event> for PfMeter {
                 &mut self.reads
             }
             Call::Create(_) | Call::Open(_) => &mut self.opens,
-            Call::Unlink(_) | Call::List | Call::Close(_) | Call::Sync(_) => &mut self.others,
+            Call::Unlink(_) | Call::List | Call::Stat(_) | Call::Say(_) | Call::Close(_) | Call::Sync(_) => {
+                &mut self.others
+            }
             Call::Append(_, cells, bytes) => {
                 self.written += u64::from(cells) * u64::from(bytes);
                 &mut self.writes

@@ -68,6 +68,16 @@ pub enum Request {
         /// To how many cells.
         cells: u64,
     },
+    /// Asks what is told of a file.
+    Stat {
+        /// The file.
+        file: u32,
+    },
+    /// Says what is to be told of it.
+    Say {
+        /// The file.
+        file: u32,
+    },
     /// Lists all names.
     List,
     /// A guest leaves, and another one comes.
@@ -174,10 +184,19 @@ impl Plan {
         Request::Read { file: 0, first: first(block), cells }
     }
 
+    /// A request about what is told of a file, if it is one: to ask or to say it. (Where there is none nothing is drawn.)
+    fn about(&mut self, file: u32) -> Option<Request> {
+        let is_one = self.work.stats > Share::NONE && draw::whether(&mut self.rng, self.work.stats);
+        is_one.then(|| if self.rng.below(2) == 0 { Request::Stat { file } } else { Request::Say { file } })
+    }
+
     fn mix(&mut self, writes: bool) -> Request {
         let PfWork { files, cells, blocks, appends, cuts, .. } = self.work;
         let file = self.rng.below(files.into()) as u32;
         // Where there is none nothing is drawn for it: such workloads are as they were.
+        if let Some(about) = self.about(file) {
+            return about;
+        }
         if cuts > Share::NONE && draw::whether(&mut self.rng, cuts) {
             return Request::Truncate { file, cells: self.rng.below(u64::from(cells) * u64::from(blocks)) };
         }
@@ -202,6 +221,9 @@ impl Plan {
     fn small(&mut self, writes: bool) -> Request {
         let PfWork { files, cells, renames, .. } = self.work;
         let file = self.rng.below(files.into()) as u32;
+        if let Some(about) = self.about(file) {
+            return about;
+        }
         // Where nothing is renamed nothing is drawn for it: such workloads are as they were.
         if files > 1 && renames > Share::NONE && draw::whether(&mut self.rng, renames) {
             let other = self.rng.below(u64::from(files) - 1) as u32;

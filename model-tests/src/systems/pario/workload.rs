@@ -176,6 +176,9 @@ pub struct PfWork {
     /// The share of requests of mixed access that cut a file. Default: 0.
     #[serde(default)]
     pub cuts: Share,
+    /// The share of requests about small files and of mixed access that ask what is told of a file beside its bytes, or say it. Default: 0.
+    #[serde(default)]
+    pub stats: Share,
 }
 
 fn one() -> u32 {
@@ -267,6 +270,7 @@ impl PfWork {
             renames: Share::NONE,
             appends: Share::NONE,
             cuts: Share::NONE,
+            stats: Share::NONE,
         }
     }
 
@@ -303,6 +307,7 @@ impl PfWork {
             renames: Share::new(dice.among(&[0.0, 0.2])).unwrap_or_default(),
             appends: Share::new(dice.among(&[0.0, 0.3])).unwrap_or_default(),
             cuts: Share::new(dice.among(&[0.0, 0.1])).unwrap_or_default(),
+            stats: Share::new(dice.among(&[0.0, 0.2])).unwrap_or_default(),
             ..PfWork::of(access, dice.from(3, 30) as u32)
         }
     }

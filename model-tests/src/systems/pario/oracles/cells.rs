@@ -43,7 +43,7 @@ impl Known {
 
 /// What is known of one cell.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-struct Cell {
+pub(super) struct Cell {
     known: Vec<Known>,
     /// A crash may have left anything in it.
     loose: bool,
@@ -87,8 +87,13 @@ impl Cell {
         }
     }
 
+    /// Whether a value is one that it had or may have.
+    pub(super) fn knows(&self, value: Value) -> bool {
+        self.known.iter().any(|known| known.value == value)
+    }
+
     /// A call that wrote or read a value began and ended; one that has not ended does at `MAX`.
-    fn saw(&mut self, value: Value, seen: Seen) -> Result<(), String> {
+    pub(super) fn saw(&mut self, value: Value, seen: Seen) -> Result<(), String> {
         if self.loose {
             return Ok(());
         }
@@ -118,14 +123,14 @@ impl Cell {
     }
 
     /// A server has crashed. A sector is kept or lost as a whole, and what is longer may be in pieces.
-    fn crashed(&mut self, survival: Survival, bytes: u32) {
+    pub(super) fn crashed(&mut self, survival: Survival, bytes: u32) {
         let open = self.known.iter().any(|known| !known.durable);
         let keeps = matches!(survival, Survival::Answered | Survival::Synced);
         self.loose |= !keeps || (open && bytes > SECTOR);
         self.known.iter_mut().filter(|known| !known.durable).for_each(|known| known.ended = Nanos::MAX);
     }
 
-    fn written(&mut self, value: Value, began: Nanos) {
+    pub(super) fn written(&mut self, value: Value, began: Nanos) {
         let (ended, superseded, answered) = (Nanos::MAX, Nanos::MAX, Nanos::MAX);
         self.known.push(Known { value, ended, began, superseded, answered, durable: false });
     }
@@ -137,7 +142,7 @@ impl Cell {
     }
 
     /// Forgets what no call can see any more that begins later than this.
-    fn forget(&mut self, before: Nanos) {
+    pub(super) fn forget(&mut self, before: Nanos) {
         self.known.retain(|known| known.superseded.0.saturating_add(AHEAD.0) > before.0);
     }
 }
@@ -160,14 +165,14 @@ struct Cut {
 
 /// How a call saw a value.
 #[derive(Clone, Copy)]
-struct Seen {
-    began: Nanos,
-    ended: Nanos,
+pub(super) struct Seen {
+    pub(super) began: Nanos,
+    pub(super) ended: Nanos,
     /// It wrote it.
-    wrote: bool,
+    pub(super) wrote: bool,
     /// When a server crashed last.
-    crashed: Nanos,
-    survival: Survival,
+    pub(super) crashed: Nanos,
+    pub(super) survival: Survival,
 }
 
 /// What a crash leaves of what was answered.
@@ -244,7 +249,9 @@ impl Linearizable {
             (Call::Append(file, cells, bytes), What::At(at)) => {
                 self.appended(event.request, (file, cells, bytes), (began, event.at()), *at)
             }
-            (Call::Truncate(file, from), What::Done) => self.is_cut(event.request, (file, from), event.at()),
+            (Call::Truncate(file, from, _), What::Done) => {
+                self.is_cut(event.request, (file, from), event.at())
+            }
             (Call::Sync(file), What::Done) => {
                 let crashed = self.crashed;
                 if crashed < began {
@@ -407,7 +414,7 @@ impl Oracle<Event> for Linearizable {
                 self.bytes = self.bytes.max(bytes);
                 self.appends.insert(request, (file, began));
             }
-            Call::Truncate(file, from) => {
+            Call::Truncate(file, from, _) => {
                 self.cuts_off(Cut { request, file, from, began, ended: Nanos::MAX });
             }
             _ => {}

@@ -4,15 +4,18 @@ mod cells;
 mod names;
 mod opened;
 mod places;
+mod sizes;
 #[cfg(test)]
 mod tests;
 mod together;
+mod told;
 
 pub use cells::{Linearizable, Survival};
 pub use names::Names;
 pub use opened::Opened;
 pub use places::Places;
 pub use together::Together;
+pub use told::Told;
 
 use super::history::{Event, What};
 use crate::history::HistoryEvent;
@@ -27,6 +30,7 @@ pub struct FileOracles {
     names: Names,
     places: Places,
     opened: Opened,
+    told: Told,
     together: Together,
     progress: Returns<Event>,
     /// How many nodes are servers, the first ones.
@@ -38,13 +42,14 @@ impl FileOracles {
     pub fn new(names: u32, directories: u32) -> FileOracles {
         let (bytes, progress) = (Linearizable::default(), Returns::default());
         let (names, places) = (Names::new(names, directories), Places::default());
-        let (opened, together) = (Opened::default(), Together::default());
-        FileOracles { bytes, names, places, opened, together, progress, servers: 1 }
+        let (opened, told, together) = (Opened::default(), Told::default(), Together::default());
+        FileOracles { bytes, names, places, opened, told, together, progress, servers: 1 }
     }
 
     /// The same where the first so many nodes are servers, and what of theirs survives a crash.
     pub fn surviving(mut self, servers: u32, survival: Survival) -> FileOracles {
         (self.servers, self.bytes.single, self.bytes.survival) = (servers, servers == 1, survival);
+        self.told.survival = survival;
         self
     }
 
@@ -67,12 +72,13 @@ impl FileOracles {
         self.names.restarted(node, all_gone);
         self.opened.restarted(node, node == 0, all_gone);
         self.places.restarted(node, node == 0, all_gone, at);
+        self.told.restarted(node, serves, at);
         self.progress.node_restarted(node);
     }
 
-    fn all(&mut self) -> [&mut dyn Oracle<Event>; 6] {
-        let FileOracles { bytes, names, places, opened, together, progress, .. } = self;
-        [bytes, names, places, opened, together, progress]
+    fn all(&mut self) -> [&mut dyn Oracle<Event>; 7] {
+        let FileOracles { bytes, names, places, opened, told, together, progress, .. } = self;
+        [bytes, names, places, opened, told, together, progress]
     }
 }
 
@@ -108,6 +114,7 @@ impl Oracles for FileOracles {
         self.names.hash(&mut to);
         self.places.hash(&mut to);
         self.opened.hash(&mut to);
+        self.told.hash(&mut to);
         self.together.hash(&mut to);
     }
 }

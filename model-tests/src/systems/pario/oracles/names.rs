@@ -81,7 +81,7 @@ impl Names {
         // Of which names it may be told.
         let tells_of = |number| match call {
             Call::List => true,
-            Call::Open(name) => name == number,
+            Call::Open(name) | Call::Stat(name) | Call::Say(name) => name == number,
             _ => changed(call).any(|name| name == number),
         };
         let of_bytes = matches!(call, Call::Write(_) | Call::Read(_) | Call::Append(..) | Call::Truncate(..));
@@ -201,7 +201,9 @@ impl Names {
             {
                 wrong(from, true)
             }
-            (Call::Open(name), What::Opened(handle)) => {
+            (Call::Say(name), What::Done) if self.surely(open, name) == Some(false) => wrong(name, false),
+            (Call::Open(name), What::Opened(handle))
+            | (Call::Stat(name), What::Told { file: handle, .. }) => {
                 // Its maker may not have been told of it: it failed, or is under way; by this name, or by one that was renamed to this.
                 let maybe = |(number, of): (&u32, &Name)| of.unknown && (self.renamed || *number == name);
                 let making = |open: &Open| self.renamed && matches!(open.call, Call::Create(_));
@@ -219,7 +221,7 @@ impl Names {
                 }
             }
             (Call::Unlink(name), What::Done) if self.surely(open, name) == Some(false) => wrong(name, false),
-            (Call::Open(name) | Call::Unlink(name), What::NotFound)
+            (Call::Open(name) | Call::Stat(name) | Call::Say(name) | Call::Unlink(name), What::NotFound)
                 if self.surely(open, name) == Some(true) =>
             {
                 wrong(name, true)
@@ -276,7 +278,7 @@ impl Names {
 }
 
 /// The names that a call may change.
-fn changed(call: Call) -> impl Iterator<Item = u32> {
+pub(super) fn changed(call: Call) -> impl Iterator<Item = u32> {
     let names = match call {
         Call::Create(name) | Call::Unlink(name) => [Some(name), None],
         Call::Rename(from, to) => [Some(from), Some(to)],

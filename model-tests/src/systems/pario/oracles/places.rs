@@ -165,7 +165,7 @@ impl Oracle<Event> for Places {
     fn observe(&mut self, event: &Event) -> Result<(), String> {
         let What::Calls(call) = event.what else { return self.ended(event) };
         let (request, began) = (event.request, event.at());
-        if let Call::Truncate(file, cells) = call {
+        if let Call::Truncate(file, cells, _) = call {
             self.cuts.push(Cut { request, file, cells, began, ended: Nanos::MAX });
         }
         if let Call::Append(..) | Call::Truncate(..) = call {

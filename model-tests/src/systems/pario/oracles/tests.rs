@@ -394,7 +394,7 @@ fn who_drops_a_close_is_told_of_no_lost_writes_by_the_next_one() {
 /// Appends two cells of 32 bytes.
 const APPENDS: What = What::Calls(Call::Append(1, 2, 32));
 /// Cuts the file after its first cell.
-const CUTS: What = What::Calls(Call::Truncate(1, 1));
+const CUTS: What = What::Calls(Call::Truncate(1, 1, 32));
 
 type Told = (u64, (u32, u32), What);
 
@@ -458,7 +458,7 @@ fn bytes_are_given_out_again_only_after_a_cut_and_not_before_where_it_cut() {
     );
     let late = judged(FileOracles::new(2, 0).failing_early(true), &all);
     assert!(!late.contains(&"places"), "by byte streams it may not be");
-    let other = [(21, (2, 0), What::Calls(Call::Truncate(9, 0))), (25, (2, 0), What::Done)];
+    let other = [(21, (2, 0), What::Calls(Call::Truncate(9, 0, 32))), (25, (2, 0), What::Done)];
     assert!(told(&other, (30, 40), 64), "another file");
 }
 

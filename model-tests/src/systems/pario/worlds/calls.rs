@@ -24,10 +24,12 @@ pub(super) enum Call {
     MakeTogether,
     CutTogether,
     List,
+    Stat,
+    Say,
 }
 
 impl Call {
-    const ALL: [(char, Call); 19] = [
+    const ALL: [(char, Call); 21] = [
         ('w', Call::Write),
         ('r', Call::Read),
         ('x', Call::Close),
@@ -47,6 +49,8 @@ impl Call {
         ('g', Call::MakeTogether),
         ('s', Call::CutTogether),
         ('i', Call::List),
+        ('e', Call::Stat),
+        ('v', Call::Say),
     ];
 
     /// The call of a letter.
@@ -77,8 +81,8 @@ impl Call {
 
     /// Whether a daemon does it for those who have nothing open.
     pub(super) fn is_by_name(self) -> bool {
-        use Call::{Create, CreateOther, Cut, List, Look, Make, Rename, Unlink};
-        matches!(self, Create | CreateOther | Make | Look | Cut | Unlink | Rename | List)
+        use Call::{Create, CreateOther, Cut, List, Look, Make, Rename, Stat, Unlink};
+        matches!(self, Create | CreateOther | Make | Look | Cut | Unlink | Rename | List | Stat)
     }
 
     pub(super) fn is_transfer(self) -> bool {

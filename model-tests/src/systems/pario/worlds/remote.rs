@@ -51,6 +51,7 @@ impl Caller {
             Call::Unlink => self.unlink(id, 0).await,
             Call::Rename => self.rename(id, 0, 1).await,
             Call::List => self.list(id).await,
+            Call::Stat => self.stat(id, 0).await.map(drop),
             _ => Ok(()),
         };
         // What failed was told.
@@ -81,20 +82,27 @@ impl Caller {
     /// Makes a file.
     async fn create(&self, id: RequestId, file: u32) -> Result<Handle, Failed> {
         let request = Request::Create { name: name_of(file), strip: None, servers: None };
-        self.opened(id, history::Call::Create(file), request).await
+        self.told(id, history::Call::Create(file), request, |handle, _| What::Opened(handle.0)).await
     }
 
     async fn stat(&self, id: RequestId, file: u32) -> Result<Handle, Failed> {
-        self.opened(id, history::Call::Open(file), Request::Stat { name: name_of(file) }).await
+        let told = |handle: Handle, size| What::Told { file: handle.0, size, said: None };
+        self.told(id, history::Call::Stat(file), Request::Stat { name: name_of(file) }, told).await
     }
 
     /// Asks what is answered by what a file is.
-    async fn opened(&self, id: RequestId, call: history::Call, request: Request) -> Result<Handle, Failed> {
+    async fn told(
+        &self,
+        id: RequestId,
+        call: history::Call,
+        request: Request,
+        what: impl FnOnce(Handle, u64) -> What,
+    ) -> Result<Handle, Failed> {
         let mut opened = None;
         let tells = |reply: &Reply| match reply {
-            Reply::Stat { handle, .. } => {
+            Reply::Stat { handle, size, .. } => {
                 opened = Some(*handle);
-                What::Opened(handle.0)
+                what(*handle, *size)
             }
             _ => What::Failed,
         };
@@ -138,7 +146,7 @@ impl Caller {
     async fn cut(&self, id: RequestId, file: u32) -> Result<(), Failed> {
         let handle = self.stat(id, file).await?;
         let request = Request::Truncate { name: name_of(file), size: 0 };
-        self.done(id, history::Call::Truncate(handle.0, 0), request).await
+        self.done(id, history::Call::Truncate(handle.0, 0, 0), request).await
     }
 
     /// Removes a name.

@@ -487,6 +487,8 @@ impl User {
             Call::Die => teller.perform(client, Request::Die { file: 1, after: Nanos::ZERO }).await,
             Call::Look => teller.perform(client, Request::Look { file: 0 }).await,
             Call::List => teller.perform(client, Request::List).await,
+            Call::Stat => teller.perform(client, Request::Stat { file: 0 }).await,
+            Call::Say => teller.perform(client, Request::Say { file: 0 }).await,
             Call::Meet | Call::MakeTogether | Call::CutTogether => {
                 self.call_together(&teller, client, call).await
             }

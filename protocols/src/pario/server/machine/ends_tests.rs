@@ -199,6 +199,8 @@ fn a_server_that_began_anew_asks_the_home_before_it_says_anything_of_a_file_from
     let removed = stores(bench.ask(8, Request::Remove { handle: ends }));
     bench.on(Event::Stored { op: removed[0], end: Ok(Stored::Done) });
     assert_eq!(answers(bench.on(Event::Lives { op, end: Ok(6) })), [(7, Answer::Refused(Refusal::Stale))]);
+    let size = bench.ask(9, Request::Size { handle: ends });
+    assert_eq!(answers(size), [(9, Answer::Refused(Refusal::Stale))], "it has none any more");
     assert!(bench.is_empty());
 }
 

@@ -408,7 +408,11 @@ impl Machine {
             }
             // A node is asked that as a client, and not its server.
             Request::Opens { .. } => return Err(Refusal::Stale),
-            Request::Size { handle } => self.plain(from, id, StoreCall::Size(handle), out),
+            Request::Size { handle } => {
+                // One that has ended has no size: who asks by a name may find another file there.
+                self.lives(handle)?;
+                self.plain(from, id, StoreCall::Size(handle), out);
+            }
             Request::Sync { handle } => self.plain(from, id, StoreCall::Sync(handle), out),
             Request::Moved { op, done } => {
                 // What was offered by an earlier life of this server has another call's number.
