@@ -119,6 +119,34 @@ fn a_node_that_dies_with_the_coordinator_is_missed_by_the_others() {
 }
 
 #[test]
+fn a_node_that_begins_with_a_new_coordinator_learns_of_one_that_is_gone_for_good() {
+    every_seed(|seed| {
+        let mut cluster = Cluster::met(seed, 3);
+        // Before the coordinator, or with it.
+        cluster.sim.crash("n2");
+        cluster.until(cluster.sim.elapsed() + ms(draw(seed, 1, 0, 900)));
+        ["meet", "n0"].iter().for_each(|host| cluster.sim.crash(*host));
+        cluster.until(cluster.sim.elapsed() + ms(3_000));
+        ["meet", "n0"].iter().for_each(|host| cluster.sim.bounce(*host));
+        // Two silences after node 1 is back, which takes an attempt that was under way, a pause and a join.
+        let limit = cluster.sim.elapsed() + ms(10_000 + 3_000 + 2_000 + 400);
+        let lost = Presence::Lost("it did not come to the new coordinator".into());
+        cluster.until_that(limit, "node 0 knows node 2", |c| {
+            c.members("n0").entries.get(&2).is_some_and(|entry| entry.presence == lost)
+        });
+        assert_eq!(cluster.members("n0").entries[&2].blob, [2; 32], "and where its adapters were");
+        let line = "WARN node 2 was lost: it did not come to the new coordinator".to_string();
+        assert!(cluster.log.of("meet").contains(&line), "{:#?}", cluster.log.of("meet"));
+        cluster.sim.bounce("n2");
+        let limit = cluster.sim.elapsed() + ms(1_500);
+        cluster.until_that(limit, "it comes all the same", |c| {
+            ["n0", "n1"].iter().all(|host| c.members(host).missing(3).is_empty())
+        });
+        cluster.finish();
+    });
+}
+
+#[test]
 fn a_coordinator_that_ends_tells_all() {
     every_seed(|seed| {
         let mut cluster = Cluster::met(seed, 3);
