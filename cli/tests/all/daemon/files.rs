@@ -184,6 +184,21 @@ fn files_on_machines_without_devices_outlive_servers_that_are_killed() {
 }
 
 #[test]
+fn a_server_that_comes_back_at_another_address_is_reached_by_nodes_that_run() {
+    let mut pair = Pair::start("tcp-moved");
+    pair.put("f", b"here");
+    pair.daemons[0].signal("-KILL");
+    assert_eq!(pair.daemons[0].ends(), None, "it was killed");
+    let text = fs::read_to_string(&pair.config).expect("its configuration");
+    let moved = text.replace(".1\"\nstore", ".9\"\nstore");
+    assert_ne!(text, moved);
+    let moved = pair.scratch.file("moved.toml", moved);
+    pair.daemons[0] = Daemon::start(&pair.scratch, &moved, 0, &[]);
+    let get = ["fs", "--cluster", &pair.config, "--node", "1", "-q", "get", "f", "-"];
+    assert_eq!(patiently(&get), "here");
+}
+
+#[test]
 fn a_server_whose_disk_is_not_mounted_says_so_and_serves_nothing() {
     let scratch = Scratch::new("tcp-mounted");
     let config = configs(&scratch, 1).swap_remove(0);
