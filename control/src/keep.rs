@@ -118,6 +118,11 @@ pub async fn enter_first<N: Network>(net: &N, config: &Config) -> Result<Entered
     }
 }
 
+/// Whether a node that was in has no place any more: another process has its rank, or the cluster ends.
+fn is_given_up(why: &CallError) -> bool {
+    matches!(why, CallError::Refused { why: Refusal::RankTaken { .. } | Refusal::Ending, .. })
+}
+
 /// Why a connection is not the last one, or is.
 enum Over {
     /// It broke.
@@ -200,15 +205,19 @@ impl<N: Network> Keeper<N> {
         self.members.send_modify(|members| members.coordinator = true);
     }
 
-    /// Tries to join again, for as long as the node lives.
+    /// Tries to join again, for as long as the node lives. A coordinator that refuses it was changed since it was in, and may be changed
+    /// again.
     async fn enter_again(
         &mut self,
         commands: &mut mpsc::Receiver<Command>,
     ) -> ControlFlow<Option<MemberError>, Entered<N::Stream>> {
-        let mut pauses = Pauses::new(&self.config.timing, self.config.join.incarnation);
+        let Config { timing, join, .. } = &self.config;
+        let (rank, mut pauses) = (join.rank, Pauses::new(timing, join.incarnation));
+        let mut refused = None;
         loop {
+            let pause = if refused.is_some() { timing.pause_refused } else { pauses.next() };
             let mut attempt = pin!(async {
-                sleep(pauses.next()).await;
+                sleep(pause).await;
                 enter(&self.net, &self.config).await
             });
             let ended = loop {
@@ -225,8 +234,17 @@ impl<N: Network> Keeper<N> {
             };
             match ended {
                 Ok(entered) => return ControlFlow::Continue(entered),
-                Err(why) if why.is_final() => return ControlFlow::Break(Some(why.into())),
-                Err(why) => tracing::debug!("node {}: {why}; trying again", self.config.join.rank),
+                Err(why) if is_given_up(&why) => return ControlFlow::Break(Some(why.into())),
+                Err(why) if why.is_final() => {
+                    if refused.as_ref() != Some(&why) {
+                        tracing::warn!("node {rank}: {why}; trying again");
+                    }
+                    refused = Some(why);
+                }
+                Err(why) => {
+                    tracing::debug!("node {rank}: {why}; trying again");
+                    refused = None;
+                }
             }
         }
     }
