@@ -92,7 +92,7 @@ fn setup(config: &Config, rank: u32, new_store: bool) -> Result<(Option<engine::
 /// What the systems of a node run on, and where that is.
 fn on(config: &Config) -> Result<(Machine, IpAddr), Failure> {
     if config.systems.wire == Wire::Tcp {
-        let address = machine::address(config).map_err(Failure::bad_input)?;
+        let address = machine::address(config)?;
         return Ok((Machine::Tcp(address), address));
     }
     #[cfg(not(feature = "hw"))]
