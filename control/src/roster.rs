@@ -203,6 +203,7 @@ impl Roster {
     /// It is not there, or there is none.
     pub fn callee(&self, node: Option<u32>, system: &str) -> Result<(u32, ConnId), Refusal> {
         match node {
+            Some(rank) if rank >= self.terms.nodes => Err(self.no_such_rank(rank)),
             Some(node) => self.conn(node).map(|conn| (node, conn)).ok_or(Refusal::NotHere { node }),
             None => {
                 let runs = |place: &&Place| place.report.systems.contains_key(system);
@@ -283,8 +284,12 @@ impl Roster {
         }
         match join.rank < *nodes {
             true => Ok(()),
-            false => Err(Refusal::NoSuchRank { rank: join.rank, last: nodes.saturating_sub(1) }),
+            false => Err(self.no_such_rank(join.rank)),
         }
+    }
+
+    fn no_such_rank(&self, rank: u32) -> Refusal {
+        Refusal::NoSuchRank { rank, last: self.terms.nodes.saturating_sub(1) }
     }
 
     /// Refuses a node.

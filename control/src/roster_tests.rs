@@ -219,6 +219,17 @@ fn what_others_knew_of_a_node_that_does_not_come_is_told_to_all_and_it_may_come_
 }
 
 #[test]
+fn a_call_to_a_node_that_is_down_and_to_one_that_there_is_not_are_told_apart() {
+    let mut roster = met();
+    roster.leave(ms(100), ConnId(2));
+    assert_eq!(roster.callee(Some(1), "files"), Ok((1, ConnId(1))));
+    assert_eq!(roster.callee(Some(2), "files"), Err(Refusal::NotHere { node: 2 }));
+    assert_eq!(roster.callee(Some(3), "files"), Err(Refusal::NoSuchRank { rank: 3, last: 2 }));
+    let system = "files".to_string();
+    assert_eq!(roster.callee(None, "files"), Err(Refusal::NoSystem { system }));
+}
+
+#[test]
 fn a_node_that_has_left_is_known_to_have_left_to_a_new_coordinator() {
     let mut roster = roster(2);
     roster.join(ms(0), ConnId(0), from(0), joins(0, 1));

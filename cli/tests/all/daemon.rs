@@ -236,7 +236,7 @@ fn who_asks_for_a_segment_or_a_file_that_cannot_be_had_is_told_why_in_one_line()
     let long = scratch.file("long", "x".repeat(200_000));
     for (args, line) in [
         (&["ls"][..], "no node that is here runs files: `weft status` shows what they run"),
-        (&["put", &value, "--node", "7"], "node 7 is not here"),
+        (&["put", &value, "--node", "7"], "there is no rank 7: the cluster's ranks are 0 to 0"),
         (&["get", "value", "--node", "0"], "node 0 does not run files"),
         (&["put", "/no/such/file"], "/no/such/file: No such file or directory"),
         (&["put", "-"], "-: say the new file's name behind it"),
@@ -255,7 +255,7 @@ fn who_asks_for_a_segment_or_a_file_that_cannot_be_had_is_told_why_in_one_line()
     }
     for (args, line) in [
         (&["get", "load"][..], "no node that is here runs segments: `weft status` shows what they run"),
-        (&["put", "load", &value, "--node", "7"], "node 7 is not here"),
+        (&["put", "load", &value, "--node", "7"], "there is no rank 7: the cluster's ranks are 0 to 0"),
         (&["rm", "load", "--node", "0"], "node 0 does not run segments"),
         (&["put", "load", &long], "has more than 102081 bytes, the most that daemons pass on"),
         (&["put", "load", "/no/such/file"], "/no/such/file: No such file or directory"),

@@ -199,6 +199,23 @@ fn a_server_that_comes_back_at_another_address_is_reached_by_nodes_that_run() {
 }
 
 #[test]
+fn who_asks_while_a_node_is_down_may_ask_again_and_exits_with_3() {
+    let scratch = Scratch::new("tcp-down");
+    let config = configs(&scratch, 1).swap_remove(0);
+    let _daemon = Daemon::start(&scratch, &config, 0, NEW);
+    presence(&config, &["present", "none"]);
+    for (node, code, line) in [
+        (&[][..], 3, "no node that is here runs files"),
+        (&["--node", "1"], 3, "node 1 is not here"),
+        (&["--node", "2"], 2, "there is no rank 2: the cluster's ranks are 0 to 1"),
+    ] {
+        let output = run(&[&["fs", "--cluster", &config, "ls"], node].concat());
+        assert_eq!(output.status.code(), Some(code), "{node:?}: {}", err(&output));
+        assert!(err(&output).contains(line), "{node:?}: {}", err(&output));
+    }
+}
+
+#[test]
 fn a_server_whose_disk_is_not_mounted_says_so_and_serves_nothing() {
     let scratch = Scratch::new("tcp-mounted");
     let config = configs(&scratch, 1).swap_remove(0);
