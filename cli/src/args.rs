@@ -344,6 +344,9 @@ pub struct DaemonArgs {
     /// Which node this is, from 0; otherwise the file or SLURM_PROCID says it
     #[arg(long, value_name = "N")]
     pub rank: Option<u32>,
+    /// Make an empty [node] store a file server's store; without this an empty one is refused, as of a disk that is not mounted
+    #[arg(long)]
+    pub new_store: bool,
     /// From which level on lines are written: error, warn, info, debug, trace
     #[arg(long, value_name = "LEVEL", default_value = "info")]
     pub log_level: tracing::Level,
@@ -381,6 +384,8 @@ const DAEMON_EXAMPLES: &str = "\
 Examples:
   A node, by systemd or by hand
     weft daemon /etc/weft/cluster.toml --rank 3
+  A file server, the first time
+    weft daemon /etc/weft/cluster.toml --rank 0 --new-store
   A cluster for as long as a Slurm job lasts
     srun -N 3 --ntasks-per-node 1 weft daemon cluster.toml
   With lines for programs

@@ -1,5 +1,6 @@
 //! The door of a cluster of daemons: what commands ask systems through.
 
+use crate::daemon::{FILES, SEGMENTS};
 use crate::exit::Failure;
 use crate::interrupt;
 use crate::segment_args::ClusterArgs;
@@ -7,13 +8,17 @@ use std::collections::VecDeque;
 use tokio::runtime::{Builder, Runtime};
 use tokio::task::{JoinError, JoinHandle};
 use weft_control::ask::{self, CallError, Meeting};
+use weft_control::daemon::config::Systems;
 use weft_control::message::{Answer, Call, Failed, Presence};
 use weft_control::net::Tcp;
+use weft_control::refusal::Refusal;
 use weft_control::timing::Timing;
 
 /// Where daemons are asked.
 pub struct Door {
     of: Meeting,
+    /// What the cluster runs, where its file was given.
+    systems: Option<Systems>,
     /// The node that is to serve calls; none: the first one that runs the system.
     pub node: Option<u32>,
     timing: Timing,
@@ -37,11 +42,11 @@ impl Door {
     /// The configuration or the secret cannot be read.
     pub fn new(of: &ClusterArgs, node: Option<u32>) -> Result<Door, Failure> {
         let ClusterArgs { cluster, at, secret } = of;
-        let of = crate::status::meeting(cluster.as_deref(), at.as_ref(), secret.as_deref())?;
+        let (of, systems) = crate::status::meeting(cluster.as_deref(), at.as_ref(), secret.as_deref())?;
         // A thread of its own: calls go on while the command reads or writes a file.
         let runtime = Builder::new_multi_thread().worker_threads(1).enable_all().build();
         let runtime = runtime.map_err(Failure::unfinished)?;
-        Ok(Door { of, node, timing: Timing::default(), runtime: Some(runtime) })
+        Ok(Door { of, systems, node, timing: Timing::default(), runtime: Some(runtime) })
     }
 
     fn runtime(&self) -> &Runtime {
@@ -68,7 +73,7 @@ impl Door {
     /// # Errors
     /// It was not served: why.
     pub fn clean(&self, node: Option<u32>, system: &str, body: Vec<u8>) -> Result<(), Failure> {
-        answered(self.runtime().block_on(self.begin(node, system, body))).map(drop)
+        self.answered(self.runtime().block_on(self.begin(node, system, body))).map(drop)
     }
 
     /// How a call ends, unless the user asks to stop.
@@ -77,9 +82,22 @@ impl Door {
             tokio::select! {
                 biased;
                 () = interrupt::waited_for() => Err(Failure::interrupted()),
-                ended = asked => answered(ended),
+                ended = asked => self.answered(ended),
             }
         })
+    }
+
+    /// What came of a call.
+    fn answered(
+        &self,
+        ended: Result<Result<(u32, Answer), CallError>, JoinError>,
+    ) -> Result<(u32, Vec<u8>), Failure> {
+        let ended = ended.map_err(Failure::unfinished)?;
+        match ended.map_err(|why| failure(self.systems.as_ref(), why))? {
+            (node, Answer::Done(bytes)) => Ok((node, bytes)),
+            (_, Answer::Failed(Failed { why, is_final: true })) => Err(Failure::bad_input(why)),
+            (_, Answer::Failed(Failed { why, is_final: false })) => Err(Failure::unfinished(why)),
+        }
     }
 
     /// The nodes that are asked when all are: those that are here, or the one that was named.
@@ -91,18 +109,9 @@ impl Door {
             return Ok(vec![node]);
         }
         let asked = ask::status(&Tcp, &self.of, &self.timing);
-        let status = self.runtime().block_on(asked).map_err(failure)?;
+        let status = self.runtime().block_on(asked).map_err(|why| failure(self.systems.as_ref(), why))?;
         let here = status.members.iter().filter(|member| member.presence == Some(Presence::Present));
         Ok(here.map(|member| member.rank).collect())
-    }
-}
-
-/// What came of a call.
-fn answered(ended: Result<Result<(u32, Answer), CallError>, JoinError>) -> Result<(u32, Vec<u8>), Failure> {
-    match ended.map_err(Failure::unfinished)?.map_err(failure)? {
-        (node, Answer::Done(bytes)) => Ok((node, bytes)),
-        (_, Answer::Failed(Failed { why, is_final: true })) => Err(Failure::bad_input(why)),
-        (_, Answer::Failed(Failed { why, is_final: false })) => Err(Failure::unfinished(why)),
     }
 }
 
@@ -145,14 +154,50 @@ impl Drop for Calls<'_> {
     }
 }
 
-fn failure(why: CallError) -> Failure {
-    match why.is_final() {
+/// Why a call came to nothing. A system that the cluster's file does not have will not run later.
+fn failure(systems: Option<&Systems>, why: CallError) -> Failure {
+    let never = match (&why, systems) {
+        (CallError::Refused { why: Refusal::NoSystem { system }, .. }, Some(systems)) => {
+            !has(systems, system)
+        }
+        _ => false,
+    };
+    match never || why.is_final() {
         true => Failure::bad_input(why),
         false => Failure::unfinished(why),
+    }
+}
+
+/// Whether the daemons of a file run a system.
+fn has(systems: &Systems, system: &str) -> bool {
+    match system {
+        FILES => systems.file_servers > 0,
+        SEGMENTS => systems.segments,
+        _ => true,
     }
 }
 
 /// A daemon of another version answered.
 pub fn odd() -> Failure {
     Failure::unfinished("the daemon answers another question: are both programs of one version?")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::exit::Exit;
+    use weft_control::net::Endpoint;
+
+    #[test]
+    fn a_system_that_no_node_runs_may_run_later_where_the_clusters_file_has_it() {
+        let told = |systems: Option<Systems>, system: &str| {
+            let why = Refusal::NoSystem { system: system.to_string() };
+            let at = Endpoint::new("n0", weft_control::PORT);
+            failure(systems.as_ref(), CallError::Refused { at, why }).exit()
+        };
+        let files = Systems { file_servers: 1, ..Systems::default() };
+        assert_eq!(told(Some(files), FILES), Exit::Unfinished);
+        assert_eq!(told(Some(files), SEGMENTS), Exit::BadInput);
+        assert_eq!(told(None, FILES), Exit::Unfinished, "nobody has said what it runs");
+    }
 }

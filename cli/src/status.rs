@@ -6,7 +6,7 @@ use crate::output;
 use crate::table::{Table, count, short};
 use std::path::Path;
 use weft_control::ask::{CallError, Meeting, status};
-use weft_control::daemon::config::Config;
+use weft_control::daemon::config::{Config, Systems};
 use weft_control::message::{Member, Presence, Status};
 use weft_control::net::{Endpoint, Tcp};
 use weft_control::secret::Secret;
@@ -14,7 +14,7 @@ use weft_control::timing::Timing;
 
 /// Asks the coordinator, and shows what it says.
 pub fn run(args: &StatusArgs) -> Result<Exit, Failure> {
-    let of = meeting(args.config.as_deref(), args.at.as_ref(), args.secret.as_deref())?;
+    let (of, _) = meeting(args.config.as_deref(), args.at.as_ref(), args.secret.as_deref())?;
     let asked = crate::control::run(status(&Tcp, &of, &Timing::default()))?;
     let status = asked.map_err(|why: CallError| match why.is_final() {
         true => Failure::bad_input(why),
@@ -27,19 +27,21 @@ pub fn run(args: &StatusArgs) -> Result<Exit, Failure> {
     Ok(Exit::Held)
 }
 
-/// Where a cluster is asked, and its secret: as given, and otherwise as the daemons' configuration file says. Its name is the file's.
+/// Where a cluster is asked, and its secret: as given, and otherwise as the daemons' configuration file says. Its name is the file's, and so
+/// is what it runs.
 pub fn meeting(
     config: Option<&Path>,
     at: Option<&Endpoint>,
     secret: Option<&Path>,
-) -> Result<Meeting, Failure> {
+) -> Result<(Meeting, Option<Systems>), Failure> {
     let config = config.map(Config::read).transpose().map_err(Failure::bad_input)?;
     let cluster = config.as_ref().map(|config| &config.cluster);
     let at = at.or_else(|| Some(&cluster?.meet)).cloned();
     let at = at.unwrap_or_else(|| Endpoint::new("127.0.0.1", weft_control::PORT));
     let secret = secret.or_else(|| cluster?.secret.as_deref());
     let secret = secret.map_or_else(|| Ok(Secret::none()), Secret::read).map_err(Failure::bad_input)?;
-    Ok(Meeting { at, secret, cluster: cluster.map(|cluster| cluster.name.clone()) })
+    let of = Meeting { at, secret, cluster: cluster.map(|cluster| cluster.name.clone()) };
+    Ok((of, config.as_ref().map(|config| config.systems)))
 }
 
 /// For people.

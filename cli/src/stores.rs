@@ -3,15 +3,27 @@
 use crate::exit::Failure;
 use std::path::Path;
 use std::sync::Arc;
-use weft_store::{Directory, Objects, StoreId};
+use weft_store::{Directory, Objects, StoreId, StoreRefused};
 
-/// Opens a store, which is that of one cluster and one of its servers.
+/// Opens a store, which is that of one cluster and one of its servers. Where nobody asked for a new one, an empty directory is refused: a
+/// server whose disk is not mounted would answer with zeros.
 ///
 /// # Errors
-/// It is another's, in use, or cannot be read.
-pub fn open(path: &Path, cluster: &str, server: u32) -> Result<Arc<Objects>, Failure> {
+/// It is another's, in use, or cannot be read; there is none.
+pub fn open(path: &Path, cluster: &str, server: u32, may_be_new: bool) -> Result<Arc<Objects>, Failure> {
     let id = StoreId { cluster: cluster.to_string(), server };
-    let directory = Directory::open(path, &id).map_err(Failure::store)?;
+    let open = if may_be_new { Directory::open_or_make } else { Directory::open };
+    let directory = open(path, &id).map_err(refused)?;
     let unusable = |why| Failure::unfinished(format!("{}: {why}", path.display()));
     Ok(Arc::new(Objects::of(directory).map_err(unusable)?))
+}
+
+/// Why a store is not opened, with what makes a new one.
+fn refused(why: StoreRefused) -> Failure {
+    match why {
+        StoreRefused::Empty { .. } => {
+            Failure::bad_input(format!("{why} `weft daemon --new-store` makes a store there"))
+        }
+        _ => Failure::store(why),
+    }
 }

@@ -46,10 +46,15 @@ impl CallError {
         match self {
             CallError::Unreachable { .. } => false,
             CallError::Handshake { why, .. } => why.is_final(),
-            CallError::Refused { why, .. } => {
-                let passing = matches!(why, Refusal::LostAmid { .. } | Refusal::NoAnswer { .. });
-                !passing && !matches!(why, Refusal::Full { .. })
-            }
+            // What is asked for may be there later: a node that is down, or a system that waits.
+            CallError::Refused { why, .. } => !matches!(
+                why,
+                Refusal::Full { .. }
+                    | Refusal::LostAmid { .. }
+                    | Refusal::NoAnswer { .. }
+                    | Refusal::NoSystem { .. }
+                    | Refusal::NotHere { .. }
+            ),
         }
     }
 }
@@ -139,6 +144,24 @@ async fn ask<N: Network>(
         // While a node thinks, the coordinator says that it is there.
         if answer != ToClient::Alive {
             return Ok(answer);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_node_that_is_down_is_no_mistake_of_who_asks() {
+        let is_final = |why| CallError::Refused { at: Endpoint::new("n0", crate::PORT), why }.is_final();
+        let system = "files".to_string();
+        for why in [Refusal::NotHere { node: 1 }, Refusal::NoSystem { system }, Refusal::Full { most: 256 }] {
+            assert!(!is_final(why.clone()), "{why}");
+        }
+        let holder = "10.0.0.1".to_string();
+        for why in [Refusal::NoSuchRank { rank: 7, last: 2 }, Refusal::RankTaken { rank: 1, holder }] {
+            assert!(is_final(why.clone()), "{why}");
         }
     }
 }

@@ -326,6 +326,9 @@ impl<N: Network> Service<N> {
                     self.close(client);
                 }
             }
+            Input::FromNode(FromNode::Known(entries)) => {
+                entries.into_iter().for_each(|entry| self.roster.known(now, conn, entry));
+            }
             Input::FromNode(FromNode::Leave) => self.roster.leave(now, conn),
             Input::Data(data) => {
                 if let Some(rank) = self.roster.rank(conn) {

@@ -5,7 +5,9 @@ use crate::connection::{Out, Pace, QUEUE, converse};
 use crate::frame::{Ended, Frame, Kind};
 use crate::handshake::Channel;
 use crate::member::{Config, MemberError, Members};
-use crate::message::{Answer, Entry, Failed, FromNode, Opening, Presence, Report, ToNode, decode};
+use crate::message::{
+    Answer, Entry, Failed, FromNode, KNOWN, NOT_COME, Opening, Presence, Report, ToNode, decode,
+};
 use crate::net::Network;
 use crate::refusal::Refusal;
 use crate::timing::Timing;
@@ -116,6 +118,11 @@ pub async fn enter_first<N: Network>(net: &N, config: &Config) -> Result<Entered
     }
 }
 
+/// Whether a node that was in has no place any more: another process has its rank, or the cluster ends.
+fn is_given_up(why: &CallError) -> bool {
+    matches!(why, CallError::Refused { why: Refusal::RankTaken { .. } | Refusal::Ending, .. })
+}
+
 /// Why a connection is not the last one, or is.
 enum Over {
     /// It broke.
@@ -136,7 +143,7 @@ pub struct Keeper<N: Network> {
     report: Option<Report>,
     /// The coordinator that the node knows.
     coordinator: Option<u64>,
-    /// Nodes of which only the last coordinator told, and until when a new one may tell of them too.
+    /// Ranks of which only the last coordinator told, and until when a new one may tell of them too.
     unconfirmed: BTreeMap<u32, Instant>,
 }
 
@@ -193,21 +200,24 @@ impl<N: Network> Keeper<N> {
     fn meet(&mut self, coordinator: u64, silence: Duration) {
         if self.coordinator.replace(coordinator).is_some_and(|last| last != coordinator) {
             let until = Instant::now() + silence * 2;
-            let known: Vec<u32> = self.members.borrow().present().map(|entry| entry.rank).collect();
-            self.unconfirmed = known.into_iter().map(|rank| (rank, until)).collect();
+            self.unconfirmed = self.members.borrow().entries.keys().map(|rank| (*rank, until)).collect();
         }
         self.members.send_modify(|members| members.coordinator = true);
     }
 
-    /// Tries to join again, for as long as the node lives.
+    /// Tries to join again, for as long as the node lives. A coordinator that refuses it was changed since it was in, and may be changed
+    /// again.
     async fn enter_again(
         &mut self,
         commands: &mut mpsc::Receiver<Command>,
     ) -> ControlFlow<Option<MemberError>, Entered<N::Stream>> {
-        let mut pauses = Pauses::new(&self.config.timing, self.config.join.incarnation);
+        let Config { timing, join, .. } = &self.config;
+        let (rank, mut pauses) = (join.rank, Pauses::new(timing, join.incarnation));
+        let mut refused = None;
         loop {
+            let pause = if refused.is_some() { timing.pause_refused } else { pauses.next() };
             let mut attempt = pin!(async {
-                sleep(pauses.next()).await;
+                sleep(pause).await;
                 enter(&self.net, &self.config).await
             });
             let ended = loop {
@@ -224,8 +234,17 @@ impl<N: Network> Keeper<N> {
             };
             match ended {
                 Ok(entered) => return ControlFlow::Continue(entered),
-                Err(why) if why.is_final() => return ControlFlow::Break(Some(why.into())),
-                Err(why) => tracing::debug!("node {}: {why}; trying again", self.config.join.rank),
+                Err(why) if is_given_up(&why) => return ControlFlow::Break(Some(why.into())),
+                Err(why) if why.is_final() => {
+                    if refused.as_ref() != Some(&why) {
+                        tracing::warn!("node {rank}: {why}; trying again");
+                    }
+                    refused = Some(why);
+                }
+                Err(why) => {
+                    tracing::debug!("node {rank}: {why}; trying again");
+                    refused = None;
+                }
             }
         }
     }
@@ -284,7 +303,7 @@ impl<N: Network> Keeper<N> {
                     if leaving.is_some_and(|at| at <= Instant::now()) {
                         return Over::Left;
                     }
-                    self.give_up_on_unconfirmed();
+                    tell_known(out.as_ref(), &self.give_up_on_unconfirmed());
                 }
             }
         };
@@ -345,18 +364,32 @@ impl<N: Network> Keeper<N> {
         });
     }
 
-    fn give_up_on_unconfirmed(&mut self) {
+    /// Nodes that have not come to a new coordinator in time are lost: what it has to be told, since nodes that are started anew wait
+    /// until they know of all.
+    fn give_up_on_unconfirmed(&mut self) -> Vec<Entry> {
         let now = Instant::now();
         let gone: Vec<u32> =
             self.unconfirmed.iter().filter(|(_, until)| **until <= now).map(|(rank, _)| *rank).collect();
         self.unconfirmed.retain(|_, until| *until > now);
+        let mut known = Vec::new();
         self.members.send_modify(|members| {
             for rank in gone {
-                if let Some(entry) = members.entries.get_mut(&rank) {
-                    entry.presence = Presence::Lost("it did not come to the new coordinator".to_string());
+                let Some(entry) = members.entries.get_mut(&rank) else { continue };
+                if entry.presence == Presence::Present {
+                    entry.presence = Presence::Lost(NOT_COME.to_string());
                 }
+                known.push(entry.clone());
             }
         });
+        known
+    }
+}
+
+/// Tells a coordinator of ranks that it does not know. Where the queue is full, other nodes tell of them.
+fn tell_known(out: Option<&mpsc::Sender<Out>>, known: &[Entry]) {
+    let Some(out) = out else { return };
+    for part in known.chunks(KNOWN) {
+        let _ = out.try_send(Out::control(&FromNode::Known(part.to_vec())));
     }
 }
 

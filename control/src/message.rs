@@ -25,6 +25,12 @@ pub const CALL: usize = 100 * 1_024;
 /// So many entries of a roster travel in one message, each with at most [`BLOB`] bytes in hexadecimal digits.
 pub const ENTRIES: usize = 256;
 
+/// So many entries travel in one message of a node's, which is shorter.
+pub const KNOWN: usize = 16;
+
+/// Why a node is lost that the last coordinator knew.
+pub const NOT_COME: &str = "it did not come to the new coordinator";
+
 /// The first message of a caller.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
@@ -136,6 +142,8 @@ pub enum FromNode {
         /// What it came to.
         answer: Answer,
     },
+    /// Ranks of which the last coordinator told, and this one has not.
+    Known(Vec<Entry>),
     /// It leaves.
     Leave,
 }
@@ -332,6 +340,9 @@ mod tests {
     fn the_longest_part_of_a_roster_fits_into_a_message() {
         let entries = vec![entry(vec![255; BLOB], "x".repeat(TEXT)); ENTRIES];
         assert!(encode(&ToNode::Roster(entries)).len() <= FROM_COORDINATOR);
+        // As a node was told it: a control character takes six bytes in JSON.
+        let entries = vec![entry(vec![255; BLOB], "\u{1}".repeat(TEXT)); KNOWN];
+        assert!(encode(&FromNode::Known(entries)).len() <= FROM_CALLER);
     }
 
     proptest! {

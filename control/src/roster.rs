@@ -7,7 +7,9 @@
 //! refused at once: a machine that was killed and booted again calls before its old connection counts as dead. The holder
 //! is probed; if it answers within [`crate::timing::Timing::probe`], the rank was given twice, and the caller is refused.
 
-use crate::message::{BLOB, Counts, Entry, Join, Member, Presence, REPORT, Report, Status, TEXT, encode};
+use crate::message::{
+    BLOB, Counts, Entry, Join, Member, NOT_COME, Presence, REPORT, Report, Status, TEXT, encode,
+};
 use crate::refusal::Refusal;
 use std::collections::BTreeMap;
 use std::net::IpAddr;
@@ -201,6 +203,7 @@ impl Roster {
     /// It is not there, or there is none.
     pub fn callee(&self, node: Option<u32>, system: &str) -> Result<(u32, ConnId), Refusal> {
         match node {
+            Some(rank) if rank >= self.terms.nodes => Err(self.no_such_rank(rank)),
             Some(node) => self.conn(node).map(|conn| (node, conn)).ok_or(Refusal::NotHere { node }),
             None => {
                 let runs = |place: &&Place| place.report.systems.contains_key(system);
@@ -281,8 +284,12 @@ impl Roster {
         }
         match join.rank < *nodes {
             true => Ok(()),
-            false => Err(Refusal::NoSuchRank { rank: join.rank, last: nodes.saturating_sub(1) }),
+            false => Err(self.no_such_rank(join.rank)),
         }
+    }
+
+    fn no_such_rank(&self, rank: u32) -> Refusal {
+        Refusal::NoSuchRank { rank, last: self.terms.nodes.saturating_sub(1) }
     }
 
     /// Refuses a node.
@@ -347,6 +354,25 @@ impl Roster {
             return self.gone(now, conn, &format!("its report has more than {REPORT} bytes"));
         }
         self.places[rank as usize].report = report;
+    }
+
+    /// A node tells of one that never came to this coordinator, and has had the time to. Those who come from now on learn where it was.
+    pub fn known(&mut self, now: Duration, by: ConnId, entry: Entry) {
+        if self.rank(by).is_none() || entry.blob.len() > BLOB {
+            return;
+        }
+        let place = self.places.get_mut(entry.rank as usize);
+        let Some(place) = place.filter(|place| place.entry.is_none()) else { return };
+        let (rank, has_left) = (entry.rank, entry.presence == Presence::Left);
+        let presence = if has_left { Presence::Left } else { Presence::Lost(NOT_COME.to_string()) };
+        self.version += 1;
+        let (entry, changed) = (Some(Entry { presence, ..entry }), self.version);
+        *place = Place { entry, changed, since: now, heard: now, ..Place::default() };
+        self.untold.get_or_insert(now);
+        if !has_left {
+            self.counts.lost += 1;
+            self.actions.push(Action::Note(Note::Lost { rank, why: NOT_COME.to_string() }));
+        }
     }
 
     /// A node leaves.

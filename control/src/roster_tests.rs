@@ -186,6 +186,63 @@ fn a_node_that_leaves_and_one_that_is_lost_are_told_apart() {
     assert_eq!((counts.joined, counts.left, counts.lost), (4, 1, 1));
 }
 
+/// The coordinator began anew, and node 2 is not there any more.
+#[test]
+fn what_others_knew_of_a_node_that_does_not_come_is_told_to_all_and_it_may_come_later() {
+    let mut roster = roster(3);
+    roster.join(ms(0), ConnId(0), from(0), joins(0, 1));
+    roster.join(ms(0), ConnId(1), from(1), joins(1, 2));
+    roster.tick(GATHER);
+    roster.actions();
+    let knows =
+        |rank: u32, presence| Entry { rank, incarnation: 3, address: from(2), blob: vec![9], presence };
+    roster.known(ms(100), ConnId(9), knows(2, Presence::Present));
+    roster.known(ms(100), ConnId(1), knows(0, Presence::Left));
+    roster.known(ms(100), ConnId(1), knows(3, Presence::Present));
+    assert_eq!(done(&mut roster), [""; 0], "a stranger's word, one of who is here, and no rank");
+    for by in [1, 0] {
+        roster.known(ms(100), ConnId(by), knows(2, Presence::Present));
+    }
+    roster.tick(ms(120));
+    assert_eq!(
+        done(&mut roster),
+        [
+            "node 2 was lost: it did not come to the new coordinator",
+            "tell [0, 1] [(2, Lost(\"it did not come to the new coordinator\"))]",
+        ]
+    );
+    roster.join(ms(200), ConnId(5), from(2), joins(2, 3));
+    assert_eq!(
+        done(&mut roster),
+        ["welcome 5", "node 2 joined from 10.0.0.2: 3 of 3 are here", "all 3 nodes have met"]
+    );
+}
+
+#[test]
+fn a_call_to_a_node_that_is_down_and_to_one_that_there_is_not_are_told_apart() {
+    let mut roster = met();
+    roster.leave(ms(100), ConnId(2));
+    assert_eq!(roster.callee(Some(1), "files"), Ok((1, ConnId(1))));
+    assert_eq!(roster.callee(Some(2), "files"), Err(Refusal::NotHere { node: 2 }));
+    assert_eq!(roster.callee(Some(3), "files"), Err(Refusal::NoSuchRank { rank: 3, last: 2 }));
+    let system = "files".to_string();
+    assert_eq!(roster.callee(None, "files"), Err(Refusal::NoSystem { system }));
+}
+
+#[test]
+fn a_node_that_has_left_is_known_to_have_left_to_a_new_coordinator() {
+    let mut roster = roster(2);
+    roster.join(ms(0), ConnId(0), from(0), joins(0, 1));
+    roster.tick(GATHER);
+    roster.actions();
+    let presence = Presence::Left;
+    let entry = Entry { rank: 1, incarnation: 3, address: from(2), blob: Vec::new(), presence };
+    roster.known(ms(100), ConnId(0), entry);
+    roster.tick(ms(120));
+    assert_eq!(done(&mut roster), ["tell [0] [(1, Left)]"]);
+    assert_eq!(roster.counts.lost, 0);
+}
+
 #[test]
 fn who_does_not_belong_is_refused_with_what_to_do() {
     let text = |text: &str| text.to_string();

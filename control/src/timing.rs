@@ -22,6 +22,8 @@ pub struct Timing {
     pub pause_first: Duration,
     /// The longest pause between two attempts.
     pub pause_most: Duration,
+    /// The pause of a node that was in after a coordinator has refused it: somebody has to change something.
+    pub pause_refused: Duration,
     /// Changes of the roster that come within this span are told together, so that a thousand nodes that start at once
     /// are told of in a few messages.
     pub gather: Duration,
@@ -41,6 +43,7 @@ impl Default for Timing {
             connect: millis(3_000),
             pause_first: millis(100),
             pause_most: millis(2_000),
+            pause_refused: millis(10_000),
             gather: millis(20),
             linger: millis(1_000),
         }

@@ -18,6 +18,9 @@ const HEAD: &str = "weft-store";
 /// Where a new head is written before it has its name.
 const FRESH: &str = "weft-store.new";
 
+/// What a file system has at its root from its beginning: a disk that is mounted is empty with it.
+const OF_THE_DISK: &str = "lost+found";
+
 /// Whose store it is.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StoreId {
@@ -75,7 +78,13 @@ pub enum StoreRefused {
         /// One of the files in it.
         found: String,
     },
-    /// It has no head, and nobody asked for a new store.
+    /// It is empty, and nobody asked for a new store.
+    #[error("{}: is empty, and no store: is its disk mounted?", path.display())]
+    Empty {
+        /// The directory.
+        path: PathBuf,
+    },
+    /// It has no head, and was only looked at.
     #[error("{}: is no store, since it has no file '{HEAD}'", path.display())]
     NoHead {
         /// The directory.
@@ -142,28 +151,47 @@ pub struct Directory {
 }
 
 impl Directory {
-    /// Opens the store of a server. An empty directory becomes one.
+    /// Opens the store of a server. An empty directory is none: the disk on which the store is may not be mounted.
+    ///
+    /// # Errors
+    ///
+    /// There is no store, or it is of another version, cluster or server, or somebody has it open.
+    pub fn open(path: &Path, id: &StoreId) -> Result<Directory, StoreRefused> {
+        match Directory::look(path) {
+            Err(StoreRefused::NoHead { path }) => Err(match stranger(&path)? {
+                Some(found) => StoreRefused::NoStore { path, found },
+                None => StoreRefused::Empty { path },
+            }),
+            found => found?.of(id),
+        }
+    }
+
+    /// The same, where an empty directory becomes a store first.
     ///
     /// # Errors
     ///
     /// The directory is none that can be used, or the store is of another version, cluster or server, or somebody has it open.
-    pub fn open(path: &Path, id: &StoreId) -> Result<Directory, StoreRefused> {
-        let head = match Directory::look(path) {
+    pub fn open_or_make(path: &Path, id: &StoreId) -> Result<Directory, StoreRefused> {
+        match Directory::look(path) {
             Err(StoreRefused::NoHead { .. }) => {
                 Directory::make(path, id)?;
-                Directory::look(path)?
+                Directory::look(path)?.of(id)
             }
-            found => found?,
-        };
-        let at = || path.join(HEAD);
-        if head.id.cluster != id.cluster {
-            let (found, wanted) = (head.id.cluster, id.cluster.clone());
-            return Err(StoreRefused::Cluster { path: at(), found, wanted });
+            found => found?.of(id),
         }
-        if head.id.server != id.server {
-            return Err(StoreRefused::Server { path: at(), found: head.id.server, wanted: id.server });
+    }
+
+    /// This store, if it is that server's.
+    fn of(self, id: &StoreId) -> Result<Directory, StoreRefused> {
+        let at = self.path.join(HEAD);
+        if self.id.cluster != id.cluster {
+            let (found, wanted) = (self.id.cluster, id.cluster.clone());
+            return Err(StoreRefused::Cluster { path: at, found, wanted });
         }
-        Ok(head)
+        if self.id.server != id.server {
+            return Err(StoreRefused::Server { path: at, found: self.id.server, wanted: id.server });
+        }
+        Ok(self)
     }
 
     /// Opens whatever store is there, to look at it. Changes nothing.
@@ -208,11 +236,8 @@ impl Directory {
         if fs::exists(path.join(HEAD)).map_err(StoreRefused::at(path))? {
             return Ok(());
         }
-        for entry in fs::read_dir(path).map_err(StoreRefused::at(path))? {
-            let found = entry.map_err(StoreRefused::at(path))?.file_name().to_string_lossy().into_owned();
-            if found != FRESH {
-                return Err(StoreRefused::NoStore { path: path.to_path_buf(), found });
-            }
+        if let Some(found) = stranger(path)? {
+            return Err(StoreRefused::NoStore { path: path.to_path_buf(), found });
         }
         let fresh = path.join(FRESH);
         let write = || {
@@ -244,7 +269,7 @@ impl Directory {
         let mut found = Vec::new();
         for entry in fs::read_dir(&self.path)? {
             let name = entry?.file_name();
-            let known = name.to_str().is_some_and(|name| [HEAD, FRESH].contains(&name));
+            let known = name.to_str().is_some_and(|name| [HEAD, FRESH, OF_THE_DISK].contains(&name));
             if !known && object_of(&name).is_none() {
                 found.push(name.to_string_lossy().into_owned());
             }
@@ -252,6 +277,18 @@ impl Directory {
         found.sort();
         Ok(found)
     }
+}
+
+/// A file in a directory without a head by which it is not empty.
+fn stranger(path: &Path) -> Result<Option<String>, StoreRefused> {
+    for entry in fs::read_dir(path).map_err(StoreRefused::at(path))? {
+        let found = entry.map_err(StoreRefused::at(path))?.file_name().to_string_lossy().into_owned();
+        // Somebody else may be about to make the head.
+        if ![HEAD, FRESH, OF_THE_DISK].contains(&found.as_str()) {
+            return Ok(Some(found));
+        }
+    }
+    Ok(None)
 }
 
 /// The file of an object.

@@ -14,7 +14,7 @@ use weft_control::daemon::config::Systems;
 use weft_protocols::rt::{Rt, RtConfig};
 use weft_store::Objects;
 use weft_tcp::TcpContext;
-use weft_verbs::{Nanos, Stream, Verbs, Wait};
+use weft_verbs::{Nanos, Stream, Wait};
 
 /// What the systems of a node need.
 #[derive(Clone, Debug)]
@@ -73,7 +73,7 @@ fn run_on<V: Backend>(
     addresses: &[IpAddr],
     daemon: UnixStream,
 ) -> Result<(), String> {
-    let names: Vec<String> = (0..addresses.len()).map(|rank| format!("n{rank}")).collect();
+    let names: Vec<String> = (0..addresses.len() as u32).map(name).collect();
     for (name, address) in names.iter().zip(addresses) {
         V::name_peer(machine, name, *address);
     }
@@ -91,15 +91,20 @@ fn run_on<V: Backend>(
     rt.fatal().map_or(Ok(()), |why| Err(text(why)))
 }
 
+/// By which name protocols know a node.
+fn name(rank: u32) -> String {
+    format!("n{rank}")
+}
+
 /// The services of a node, and what is to be said to the daemon.
-struct Engine<V: Verbs> {
+struct Engine<V: Backend> {
     rt: Rt<V>,
     services: Services<V>,
     to_daemon: Outbox,
     stopping: Cell<bool>,
 }
 
-impl<V: Verbs> Engine<V> {
+impl<V: Backend> Engine<V> {
     fn new(rt: &Rt<V>, services: Services<V>) -> Engine<V> {
         Engine { rt: rt.clone(), services, to_daemon: Outbox::default(), stopping: Cell::new(false) }
     }
@@ -123,8 +128,15 @@ impl<V: Verbs> Engine<V> {
         match frame.kind {
             Kind::Segments | Kind::Files => drop(self.rt.spawn(Rc::clone(self).serve(frame))),
             Kind::Stop => drop(self.rt.spawn(Rc::clone(self).leave())),
+            Kind::Moved => self.follow(&frame.body),
             Kind::Done | Kind::Failed | Kind::Report => {}
         }
+    }
+
+    /// From now on a node is at another address: whoever connects to it finds it there.
+    fn follow(&self, body: &[u8]) {
+        let (rank, address) = serde_json::from_slice(body).expect("the other end is of this process");
+        V::name_peer(self.rt.context(), &name(rank), address);
     }
 
     async fn serve(self: Rc<Self>, Frame { kind, call, body }: Frame) {

@@ -32,9 +32,12 @@ pub enum Kind {
     Report = 5,
     /// To files: serve this.
     Files = 6,
+    /// To the systems: a node that has come back is at another address; its rank and that, as JSON.
+    Moved = 7,
 }
 
-const KINDS: [Kind; 6] = [Kind::Segments, Kind::Stop, Kind::Done, Kind::Failed, Kind::Report, Kind::Files];
+const KINDS: [Kind; 7] =
+    [Kind::Segments, Kind::Stop, Kind::Done, Kind::Failed, Kind::Report, Kind::Files, Kind::Moved];
 
 impl Frame {
     /// A frame that is about no call.

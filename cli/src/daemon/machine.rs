@@ -1,5 +1,6 @@
 //! What a daemon's systems run on: an RDMA device, or a machine that has none.
 
+use crate::exit::Failure;
 use std::net::{IpAddr, ToSocketAddrs, UdpSocket};
 use std::os::unix::net::UnixStream;
 use weft_control::daemon::config::Config;
@@ -72,15 +73,18 @@ impl Backend for Hw {
 /// By which address other nodes reach this one's byte streams: the one that is said, or the one by which it reaches the meeting place.
 ///
 /// # Errors
-/// Nobody says it, and the meeting place is not found, or is this machine by an address that no other one has.
-pub fn address(config: &Config) -> std::result::Result<IpAddr, String> {
+/// Nobody says it, and the meeting place is not found, as on a machine whose network is not there yet, or is this machine by an address
+/// that no other one has.
+pub fn address(config: &Config) -> std::result::Result<IpAddr, Failure> {
     if let Some(address) = config.node.address {
         return Ok(address);
     }
     let meet = &config.cluster.meet;
     let say = "say it as [node] address";
     let of = |why: std::io::Error| {
-        format!("{meet} is not found, by which other nodes would learn this one's address ({why}): {say}")
+        Failure::unfinished(format!(
+            "{meet} is not found, by which other nodes would learn this one's address ({why}): {say}"
+        ))
     };
     let place = (meet.host.as_str(), meet.port).to_socket_addrs().map_err(of)?.next();
     let place = place.ok_or_else(|| of(std::io::ErrorKind::NotFound.into()))?;
@@ -89,9 +93,9 @@ pub fn address(config: &Config) -> std::result::Result<IpAddr, String> {
     let socket = UdpSocket::bind((any, 0)).and_then(|socket| socket.connect(place).map(|()| socket));
     let address = socket.and_then(|socket| socket.local_addr()).map_err(of)?.ip();
     match address.is_loopback() && config.cluster.nodes > 1 {
-        true => {
-            Err(format!("this node reaches {meet} by {address}, by which no other machine reaches it: {say}"))
-        }
+        true => Err(Failure::bad_input(format!(
+            "this node reaches {meet} by {address}, by which no other machine reaches it: {say}"
+        ))),
         false => Ok(address),
     }
 }

@@ -38,7 +38,7 @@ pub fn run(args: &DaemonArgs) -> Result<Exit, Failure> {
     let secret = config.cluster.secret.as_deref().map_or_else(|| Ok(Secret::none()), Secret::read);
     let secret = secret.map_err(Failure::bad_input)?;
     log(args.log_level, args.log);
-    let (setup, blob) = setup(&config, rank)?;
+    let (setup, blob) = setup(&config, rank, args.new_store)?;
     let (program, timing, scenario) = (PROGRAM.to_string(), Timing::default(), config.systems.digest());
     let options = Options { rank, secret, program, scenario, blob, timing };
     let ignored = crate::interrupt::is_ignored(SignalKind::interrupt());
@@ -68,14 +68,14 @@ pub fn run(args: &DaemonArgs) -> Result<Exit, Failure> {
 }
 
 /// What systems need, if there are any, and where others find this node: what cannot be is said before anybody waits.
-fn setup(config: &Config, rank: u32) -> Result<(Option<engine::Setup>, Vec<u8>), Failure> {
+fn setup(config: &Config, rank: u32, new_store: bool) -> Result<(Option<engine::Setup>, Vec<u8>), Failure> {
     if !config.systems.any() {
         return Ok((None, Vec::new()));
     }
     let (on, address) = on(config)?;
     let serves_files = rank < config.systems.file_servers;
     let store = match (&config.node.store, serves_files) {
-        (Some(path), true) => Some(crate::stores::open(path, &config.cluster.name, rank)?),
+        (Some(path), true) => Some(crate::stores::open(path, &config.cluster.name, rank, new_store)?),
         (None, true) => {
             let wanted = format!(
                 "node {rank} is a file server: [node] store says in which directory it keeps its bytes"
@@ -92,7 +92,7 @@ fn setup(config: &Config, rank: u32) -> Result<(Option<engine::Setup>, Vec<u8>),
 /// What the systems of a node run on, and where that is.
 fn on(config: &Config) -> Result<(Machine, IpAddr), Failure> {
     if config.systems.wire == Wire::Tcp {
-        let address = machine::address(config).map_err(Failure::bad_input)?;
+        let address = machine::address(config)?;
         return Ok((Machine::Tcp(address), address));
     }
     #[cfg(not(feature = "hw"))]

@@ -10,23 +10,23 @@ use std::thread;
 use tokio::sync::{mpsc, oneshot};
 use weft_control::daemon::systems::{Request, Seat};
 use weft_control::member::Members;
-use weft_control::message::{Answer, Failed, Report};
+use weft_control::message::{Answer, Entry, Failed, Report};
 
 /// Runs the systems of a node of a cluster of so many.
 ///
 /// # Errors
 /// They cannot begin, or ended by themselves; why, in one line.
 pub async fn run(mut seat: Seat, setup: Setup, nodes: u32) -> Result<(), String> {
-    let Some(addresses) = met(&mut seat, &setup, nodes).await? else { return Ok(()) };
+    let Some(mut addresses) = met(&mut seat, &setup, nodes).await? else { return Ok(()) };
     let (here, there) = UnixStream::pair().map_err(|why| why.to_string())?;
     let (tell, ended) = oneshot::channel();
-    let runs = setup.clone();
+    let (runs, first) = (setup.clone(), addresses.clone());
     thread::spawn(move || {
         // Without the daemon nobody hears it.
-        let _ = tell.send(engine::run(&runs, &addresses, there));
+        let _ = tell.send(engine::run(&runs, &first, there));
     });
     let end = End::new(here).map_err(|why| why.to_string())?;
-    let talked = talk(&mut seat, &setup, end).await;
+    let talked = talk(&mut seat, &setup, &mut addresses, end).await;
     match ended.await {
         Ok(Ok(())) => talked,
         Ok(Err(why)) => Err(why),
@@ -71,15 +71,32 @@ fn unknown(members: &Members, nodes: u32) -> Vec<u32> {
 fn addresses(members: &Members, nodes: u32) -> Result<Vec<IpAddr>, String> {
     let address = |rank| {
         let entry = members.entries.get(&rank).ok_or_else(|| format!("nobody knows node {rank}"))?;
-        let said = std::str::from_utf8(&entry.blob).ok().and_then(|text| text.parse().ok());
-        said.ok_or_else(|| format!("node {rank} does not say where its adapter is"))
+        said(entry).ok_or_else(|| format!("node {rank} does not say where its adapter is"))
     };
     (0..nodes).map(address).collect()
 }
 
+/// Where a node says that its adapter is.
+fn said(entry: &Entry) -> Option<IpAddr> {
+    std::str::from_utf8(&entry.blob).ok()?.parse().ok()
+}
+
+/// The nodes that have come back at other addresses than those that are known, which are known from then on.
+fn moved(members: &Members, known: &mut [IpAddr]) -> Vec<(u32, IpAddr)> {
+    let mut moved = Vec::new();
+    for (rank, known) in (0..).zip(known) {
+        let now = members.entries.get(&rank).and_then(said);
+        if let Some(address) = now.filter(|address| address != known) {
+            *known = address;
+            moved.push((rank, address));
+        }
+    }
+    moved
+}
+
 /// Passes frames on, until the systems have ended.
-async fn talk(seat: &mut Seat, setup: &Setup, mut end: End) -> Result<(), String> {
-    let Seat { rank, calls, reports, stop, .. } = seat;
+async fn talk(seat: &mut Seat, setup: &Setup, addresses: &mut [IpAddr], mut end: End) -> Result<(), String> {
+    let Seat { rank, members, calls, reports, stop } = seat;
     let mut open = BTreeMap::new();
     let (mut next, mut told) = (0_u64, false);
     loop {
@@ -93,6 +110,13 @@ async fn talk(seat: &mut Seat, setup: &Setup, mut end: End) -> Result<(), String
             _ = stop.wait_for(|stop| *stop), if !told => {
                 told = true;
                 end.say(&Frame::of(Kind::Stop, Vec::new()).to_message()).await;
+            }
+            Ok(()) = members.changed() => {
+                let moved = moved(&members.borrow_and_update(), addresses);
+                for node in moved {
+                    let body = serde_json::to_vec(&node).expect("a node can always be written");
+                    end.say(&Frame::of(Kind::Moved, body).to_message()).await;
+                }
             }
             Some(Request { system, body, answer }) = calls.recv() => {
                 if let Some((_, kind)) = setup.runs().find(|(runs, _)| *runs == system) {
@@ -127,10 +151,33 @@ async fn obey(
             }
             return;
         }
-        Kind::Segments | Kind::Files | Kind::Stop => return,
+        Kind::Segments | Kind::Files | Kind::Stop | Kind::Moved => return,
     };
     if let Some(tell) = open.remove(&call) {
         // Who asked may have gone.
         let _ = tell.send(answer);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use weft_control::message::Presence;
+
+    fn at(last: u8) -> IpAddr {
+        IpAddr::from([10, 0, 0, last])
+    }
+
+    #[test]
+    fn a_node_that_has_moved_is_told_of_once() {
+        let entry = |rank: u32, blob: &[u8]| {
+            let (blob, address, presence) = (blob.to_vec(), at(0), Presence::Present);
+            (rank, Entry { rank, incarnation: 1, address, blob, presence })
+        };
+        let mut known = [at(0), at(1), at(2)];
+        let mut members = Members::default();
+        members.entries.extend([entry(0, b"10.0.0.0"), entry(1, b"10.0.0.9"), entry(2, b"nowhere")]);
+        assert_eq!(moved(&members, &mut known), [(1, at(9))]);
+        assert_eq!((moved(&members, &mut known), known), (Vec::new(), [at(0), at(9), at(2)]));
     }
 }

@@ -113,9 +113,9 @@ impl Choice {
         let port = self.port.unwrap_or(1);
         context.choose(port, self.gid).map_err(|error| {
             let gid = self.gid.map_or(String::new(), |gid| format!(", GID {gid}"));
-            Failure::bad_input(format!(
-                "device {name}, port {port}{gid}: {error} (`weft devices` lists them)"
-            ))
+            let line = format!("device {name}, port {port}{gid}: {error} (`weft devices` lists them)");
+            // A GID is there once its address is.
+            if self.gid.is_some() { Failure::unfinished(line) } else { Failure::bad_input(line) }
         })?;
         Ok(context)
     }
@@ -144,22 +144,20 @@ fn is_usable(context: &HwContext) -> bool {
     state == Ok(PortState::Active) && context.address().is_some()
 }
 
+/// A driver may not have been loaded yet.
 fn absent(name: Option<&str>) -> Failure {
-    match name {
-        Some(name) => Failure::bad_input(format!(
-            "this machine has no RDMA device {name} (`weft devices` lists those that it has)"
-        )),
-        None => Failure::unfinished(
-            "this machine has no RDMA device: `weft devices` lists them, hw-backend/README.md says what one needs",
-        ),
-    }
+    Failure::unfinished(match name {
+        Some(name) => format!("this machine has no RDMA device {name} (`weft devices` lists those that it has)"),
+        None => "this machine has no RDMA device: `weft devices` lists them, hw-backend/README.md says what one needs"
+            .to_string(),
+    })
 }
 
-/// Where peers find an adapter.
+/// Where peers find an adapter. Its port may get its address later.
 pub fn address(context: &HwContext) -> Result<IpAddr, Failure> {
     context.address().ok_or_else(|| {
         let (device, port) = (context.device_name(), context.port());
-        Failure::bad_input(format!("port {port} of {device} has no IP address, by which peers find it"))
+        Failure::unfinished(format!("port {port} of {device} has no IP address, by which peers find it"))
     })
 }
 

@@ -147,7 +147,7 @@ fn join(place: &place::Place, port: u16, agreed: &Agreed) -> Result<Config, Fail
 
 /// Opens a node's devices, the first with its store, which is that of one scenario and one node.
 fn open_rails(args: &NodeArgs, scenario: &Scenario, rank: u32) -> Result<Rails, Failure> {
-    let open = |path| crate::stores::open(path, &meeting::title(scenario), rank);
+    let open = |path| crate::stores::open(path, &meeting::title(scenario), rank, true);
     let store = args.store.as_deref().map(open).transpose()?;
     let on = device::Choice::of(&args.on, &scenario.cluster);
     let contexts = on.open_all(scenario.cluster.rails, store.as_ref())?;

@@ -201,6 +201,26 @@ fn a_port_in_use_and_a_name_that_does_not_resolve_end_with_code_3() {
     assert_eq!(output.status.code(), Some(3));
     assert_eq!(err(&output).lines().count(), 1, "{}", err(&output));
     assert!(err(&output).contains("no-such-host.invalid:7471"), "{}", err(&output));
+    // The resolver of a machine that has just been booted does not answer yet.
+    let text = "[cluster]\nname = \"blue\"\nnodes = 2\nmeet = \"no-such-host.invalid\"\n[systems]\nfile_servers = 1\nwire = \"tcp\"\n";
+    let booted = scratch.file("booted.toml", text);
+    let output = run(&["daemon", &booted, "--rank", "1"]);
+    assert_eq!(output.status.code(), Some(3), "{}", err(&output));
+    assert!(err(&output).contains("no-such-host.invalid:7471 is not found"), "{}", err(&output));
+}
+
+#[test]
+fn the_unit_on_the_page_is_started_again_until_what_passes_has_passed() {
+    let page = fs::read_to_string(root().join("docs/operate.md")).expect("the page");
+    let unit = page.split("```ini\n").nth(1).and_then(|rest| rest.split("```").next()).expect("a unit");
+    let section = |name: &str| {
+        let lines = unit.lines().skip_while(|line| *line != name).skip(1);
+        lines.take_while(|line| !line.starts_with('[')).collect::<Vec<_>>()
+    };
+    assert!(section("[Unit]").contains(&"StartLimitIntervalSec=0"), "{unit}");
+    for line in ["Restart=on-failure", "RestartSec=5", "RestartPreventExitStatus=2"] {
+        assert!(section("[Service]").contains(&line), "{line}: {unit}");
+    }
 }
 
 #[test]
@@ -216,7 +236,7 @@ fn who_asks_for_a_segment_or_a_file_that_cannot_be_had_is_told_why_in_one_line()
     let long = scratch.file("long", "x".repeat(200_000));
     for (args, line) in [
         (&["ls"][..], "no node that is here runs files: `weft status` shows what they run"),
-        (&["put", &value, "--node", "7"], "node 7 is not here"),
+        (&["put", &value, "--node", "7"], "there is no rank 7: the cluster's ranks are 0 to 0"),
         (&["get", "value", "--node", "0"], "node 0 does not run files"),
         (&["put", "/no/such/file"], "/no/such/file: No such file or directory"),
         (&["put", "-"], "-: say the new file's name behind it"),
@@ -235,7 +255,7 @@ fn who_asks_for_a_segment_or_a_file_that_cannot_be_had_is_told_why_in_one_line()
     }
     for (args, line) in [
         (&["get", "load"][..], "no node that is here runs segments: `weft status` shows what they run"),
-        (&["put", "load", &value, "--node", "7"], "node 7 is not here"),
+        (&["put", "load", &value, "--node", "7"], "there is no rank 7: the cluster's ranks are 0 to 0"),
         (&["rm", "load", "--node", "0"], "node 0 does not run segments"),
         (&["put", "load", &long], "has more than 102081 bytes, the most that daemons pass on"),
         (&["put", "load", "/no/such/file"], "/no/such/file: No such file or directory"),

@@ -93,7 +93,7 @@ fn a_call_that_nobody_can_serve_is_refused_in_one_line() {
         let mut cluster = met(seed);
         let cases = [
             (None, "files", "no node that is here runs files: `weft status` shows what they run"),
-            (Some(3), "echo", "node 3 is not here"),
+            (Some(3), "echo", "there is no rank 3: the cluster's ranks are 0 to 2"),
         ];
         for (node, system, line) in cases {
             assert_eq!(told(&mut cluster, node, system, b"x", 500), format!("{REFUSED}{line}"));
@@ -104,6 +104,10 @@ fn a_call_that_nobody_can_serve_is_refused_in_one_line() {
             format!("{REFUSED}a call to a system has 102401 bytes, and at most 102400 are taken")
         );
         assert_eq!(told(&mut cluster, None, "echo", b"still there", 500), "1: still there");
+        cluster.tell_to_leave("n2");
+        cluster.until(cluster.sim.elapsed() + ms(500));
+        let gone = told(&mut cluster, Some(2), "echo", b"x", 500);
+        assert_eq!(gone, format!("{REFUSED}node 2 is not here"));
         cluster.finish();
     });
 }

@@ -1,7 +1,9 @@
 //! The coordinator is late, dies, comes back, or ends.
 
 use crate::cluster::{Cluster, draw, every_seed, ms};
+use std::cell::Cell;
 use std::time::Duration;
+use weft_control::coordinator::Config;
 use weft_control::message::Presence;
 
 #[test]
@@ -113,6 +115,81 @@ fn a_node_that_dies_with_the_coordinator_is_missed_by_the_others() {
         cluster.until_that(limit, "the others miss it", |c| {
             let misses = |host: &&str| c.members(host).entries[&2].presence == lost;
             ["n0", "n1"].iter().all(misses)
+        });
+        cluster.finish();
+    });
+}
+
+#[test]
+fn a_node_that_begins_with_a_new_coordinator_learns_of_one_that_is_gone_for_good() {
+    every_seed(|seed| {
+        let mut cluster = Cluster::met(seed, 3);
+        // Before the coordinator, or with it.
+        cluster.sim.crash("n2");
+        cluster.until(cluster.sim.elapsed() + ms(draw(seed, 1, 0, 900)));
+        ["meet", "n0"].iter().for_each(|host| cluster.sim.crash(*host));
+        cluster.until(cluster.sim.elapsed() + ms(3_000));
+        ["meet", "n0"].iter().for_each(|host| cluster.sim.bounce(*host));
+        // Two silences after node 1 is back, which takes an attempt that was under way, a pause and a join.
+        let limit = cluster.sim.elapsed() + ms(10_000 + 3_000 + 2_000 + 400);
+        let lost = Presence::Lost("it did not come to the new coordinator".into());
+        cluster.until_that(limit, "node 0 knows node 2", |c| {
+            c.members("n0").entries.get(&2).is_some_and(|entry| entry.presence == lost)
+        });
+        assert_eq!(cluster.members("n0").entries[&2].blob, [2; 32], "and where its adapters were");
+        let line = "WARN node 2 was lost: it did not come to the new coordinator".to_string();
+        assert!(cluster.log.of("meet").contains(&line), "{:#?}", cluster.log.of("meet"));
+        cluster.sim.bounce("n2");
+        let limit = cluster.sim.elapsed() + ms(1_500);
+        cluster.until_that(limit, "it comes all the same", |c| {
+            ["n0", "n1"].iter().all(|host| c.members(host).missing(3).is_empty())
+        });
+        cluster.finish();
+    });
+}
+
+/// A coordinator of another version, scenario, size or name.
+fn change(seed: u64, config: &mut Config) {
+    match seed % 4 {
+        0 => config.terms.program = "0.2.0".into(),
+        1 => config.terms.scenario = "beef".into(),
+        2 => config.terms.nodes = 4,
+        _ => config.terms.cluster = "green".into(),
+    }
+}
+
+#[test]
+fn a_coordinator_that_refuses_its_nodes_costs_no_member_once_it_is_as_it_was() {
+    every_seed(|seed| {
+        let hosts = ["n0", "n1", "n2"];
+        let (mut cluster, starts) = (Cluster::new(seed, 3), Cell::new(0));
+        cluster.coordinator("meet", move |config| {
+            starts.set(starts.get() + 1);
+            if starts.get() == 2 {
+                change(seed, config);
+            }
+        });
+        for (rank, host) in hosts.iter().enumerate() {
+            cluster.node(host, rank as u32, |_| {});
+        }
+        cluster.until(ms(1_000));
+        for (pause, time) in [(draw(seed, 1, 0, 900), 30_000), (draw(seed, 2, 0, 900), 0)] {
+            cluster.sim.crash("meet");
+            cluster.until(cluster.sim.elapsed() + ms(pause));
+            cluster.sim.bounce("meet");
+            cluster.until(cluster.sim.elapsed() + ms(time));
+        }
+        for host in hosts {
+            assert_eq!(cluster.outcomes(host), [""; 0], "{host} lives on");
+            let log = cluster.log.of(host);
+            let refused = log.iter().filter(|line| line.contains("the coordinator at meet:7471 refused: "));
+            assert_eq!(refused.count(), 1, "it is said once: {log:#?}");
+            assert_eq!(cluster.members(host).missing(3), Vec::<u32>::new(), "it keeps what it knew");
+        }
+        // The pause after a refusal, an attempt that was under way, another pause, and a join.
+        let limit = cluster.sim.elapsed() + ms(10_000 + 3_000 + 2_000 + 400);
+        cluster.until_that(limit, "all are back", |c| {
+            hosts.iter().all(|host| c.members(host).coordinator && c.members(host).missing(3).is_empty())
         });
         cluster.finish();
     });

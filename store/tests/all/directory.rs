@@ -10,20 +10,46 @@ use weft_store::{Directory, StoreId, StoreRefused};
 fn an_empty_directory_becomes_a_store_and_is_one_from_then_on() {
     let scratch = Scratch::new();
     assert!(matches!(Directory::look(scratch.path()), Err(StoreRefused::NoHead { .. })));
-    for _ in 0..2 {
-        let directory = Directory::open(scratch.path(), &id(3)).unwrap();
+    for open in [Directory::open_or_make, Directory::open, Directory::open_or_make] {
+        let directory = open(scratch.path(), &id(3)).unwrap();
         assert_eq!((directory.id(), directory.path()), (&id(3), scratch.path()));
     }
     assert_eq!(Directory::look(scratch.path()).unwrap().id(), &id(3));
     assert_eq!(scratch.files(), [("weft-store".into(), b"version 4\ncluster one\nserver 3\n".to_vec())]);
 }
 
+/// The disk of a server that has a store may not be mounted.
+#[test]
+fn an_empty_directory_is_no_store_to_who_did_not_ask_for_a_new_one() {
+    let scratch = Scratch::new();
+    let at = scratch.path().display().to_string();
+    let refused = || Directory::open(scratch.path(), &id(3)).unwrap_err().to_string();
+    let empty = format!("{at}: is empty, and no store: is its disk mounted?");
+    assert_eq!(refused(), empty);
+    // What a crash leaves while a store is made.
+    fs::write(scratch.path().join("weft-store.new"), "vers").unwrap();
+    assert_eq!(refused(), empty);
+    assert_eq!(scratch.files(), [("weft-store.new".into(), b"vers".to_vec())]);
+    fs::write(scratch.path().join("letter.txt"), "dear").unwrap();
+    let other = "has 'letter.txt' in it and is no store; a new store needs an empty directory";
+    assert_eq!(refused(), format!("{at}: {other}"));
+}
+
+#[test]
+fn a_disk_that_has_only_what_its_file_system_has_made_is_empty() {
+    let scratch = Scratch::new();
+    fs::create_dir(scratch.path().join("lost+found")).unwrap();
+    assert!(matches!(Directory::open(scratch.path(), &id(3)), Err(StoreRefused::Empty { .. })));
+    let directory = Directory::open_or_make(scratch.path(), &id(3)).unwrap();
+    assert_eq!(directory.strangers().unwrap(), [""; 0]);
+}
+
 #[test]
 fn a_store_that_is_another_ones_is_named_with_its_place_and_left_as_it_was() {
     let scratch = Scratch::new();
-    drop(Directory::open(scratch.path(), &id(3)).unwrap());
+    drop(Directory::open_or_make(scratch.path(), &id(3)).unwrap());
     let before = scratch.files();
-    let refused = |id: &StoreId| Directory::open(scratch.path(), id).unwrap_err().to_string();
+    let refused = |id: &StoreId| Directory::open_or_make(scratch.path(), id).unwrap_err().to_string();
     let at = scratch.path().display();
     let other = StoreId { cluster: "two".into(), server: 3 };
     assert_eq!(refused(&other), format!("{at}/weft-store:2: is a store of cluster 'one' and not of 'two'"));
@@ -37,7 +63,7 @@ fn a_head_that_is_not_whole_is_named_by_its_line() {
     let head = scratch.path().join("weft-store");
     let look = |text: &[u8]| {
         fs::write(&head, text).unwrap();
-        let refused = Directory::open(scratch.path(), &id(3)).unwrap_err();
+        let refused = Directory::open_or_make(scratch.path(), &id(3)).unwrap_err();
         assert_eq!(scratch.files(), [("weft-store".into(), text.to_vec())]);
         refused.to_string().strip_prefix(&head.display().to_string()).map(str::to_owned)
     };
@@ -62,7 +88,7 @@ fn of_two_servers_that_make_one_store_at_the_same_time_one_has_it_and_the_other_
         let both = Barrier::new(2);
         let open = || {
             both.wait();
-            Directory::open(scratch.path(), &id(3))
+            Directory::open_or_make(scratch.path(), &id(3))
         };
         // Whoever has it keeps it until both have been told.
         let told = thread::scope(|scope| {
@@ -77,24 +103,24 @@ fn of_two_servers_that_make_one_store_at_the_same_time_one_has_it_and_the_other_
 #[test]
 fn two_servers_cannot_have_one_store() {
     let scratch = Scratch::new();
-    let first = Directory::open(scratch.path(), &id(3)).unwrap();
+    let first = Directory::open_or_make(scratch.path(), &id(3)).unwrap();
     let busy = format!("{}: a server has this store open; end it first", scratch.path().display());
-    assert_eq!(Directory::open(scratch.path(), &id(3)).unwrap_err().to_string(), busy);
+    assert_eq!(Directory::open_or_make(scratch.path(), &id(3)).unwrap_err().to_string(), busy);
     assert_eq!(Directory::look(scratch.path()).unwrap_err().to_string(), busy);
     drop(first);
-    Directory::open(scratch.path(), &id(3)).unwrap();
+    Directory::open_or_make(scratch.path(), &id(3)).unwrap();
 }
 
 #[test]
 fn a_directory_with_other_files_never_becomes_a_store() {
     let scratch = Scratch::new();
     fs::write(scratch.path().join("letter.txt"), "dear").unwrap();
-    let refused = Directory::open(scratch.path(), &id(0)).unwrap_err().to_string();
+    let refused = Directory::open_or_make(scratch.path(), &id(0)).unwrap_err().to_string();
     let expected = "has 'letter.txt' in it and is no store; a new store needs an empty directory";
     assert_eq!(refused, format!("{}: {expected}", scratch.path().display()));
     assert_eq!(scratch.files().len(), 1);
     let nowhere = scratch.path().join("nowhere");
-    assert!(matches!(Directory::open(&nowhere, &id(0)), Err(StoreRefused::Unusable { .. })));
+    assert!(matches!(Directory::open_or_make(&nowhere, &id(0)), Err(StoreRefused::Unusable { .. })));
     assert!(!nowhere.exists());
 }
 
@@ -102,6 +128,6 @@ fn a_directory_with_other_files_never_becomes_a_store() {
 fn a_crash_while_a_store_is_made_leaves_what_can_be_made_one() {
     let scratch = Scratch::new();
     fs::write(scratch.path().join("weft-store.new"), "vers").unwrap();
-    assert_eq!(Directory::open(scratch.path(), &id(1)).unwrap().id(), &id(1));
+    assert_eq!(Directory::open_or_make(scratch.path(), &id(1)).unwrap().id(), &id(1));
     assert_eq!(scratch.files().len(), 1);
 }

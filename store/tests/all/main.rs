@@ -38,7 +38,7 @@ impl Scratch {
     }
 
     fn objects(&self) -> Objects {
-        let directory = Directory::open(self.path(), &id(0)).unwrap_or_else(|why| panic!("{why}"));
+        let directory = Directory::open_or_make(self.path(), &id(0)).unwrap_or_else(|why| panic!("{why}"));
         Objects::of(directory).expect("the directory is there")
     }
 }

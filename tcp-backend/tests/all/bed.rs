@@ -37,7 +37,7 @@ impl Scratch {
         let id = StoreId { cluster: "test".to_string(), server: machine as u32 };
         let path = self.0.join(machine.to_string());
         std::fs::create_dir_all(&path).expect("a directory for the store");
-        let directory = Directory::open(&path, &id).expect("a store");
+        let directory = Directory::open_or_make(&path, &id).expect("a store");
         Arc::new(Objects::of(directory).expect("its objects"))
     }
 }

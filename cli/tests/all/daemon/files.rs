@@ -35,6 +35,9 @@ fn configs(scratch: &Scratch, servers: u32) -> Vec<String> {
     (0..=servers).map(config).collect()
 }
 
+/// What a daemon is told whose store is to be made.
+const NEW: &[&str] = &["--new-store"];
+
 /// A file server and another node, which serve.
 struct Pair {
     scratch: Scratch,
@@ -46,7 +49,7 @@ impl Pair {
     fn start(name: &str) -> Pair {
         let scratch = Scratch::new(name);
         let configs = configs(&scratch, 1);
-        let start = |(rank, config): (usize, &String)| Daemon::start(&scratch, config, rank as u32, &[]);
+        let start = |(rank, config): (usize, &String)| Daemon::start(&scratch, config, rank as u32, NEW);
         let daemons = configs.iter().enumerate().map(start).collect();
         let pair = Pair { scratch, daemons, config: configs[0].clone() };
         presence(&pair.config, &["present"; 2]);
@@ -114,7 +117,7 @@ fn a_server_whose_address_another_one_has_says_so_and_ends() {
         fs::create_dir_all(&store).expect("a directory");
         let text = text.replace(&port(&text), &there);
         let text = text.replace(&first.scratch.path(&format!("store-{rank}")), &store);
-        Daemon::start(&scratch, &scratch.file(&format!("{rank}.toml"), text), rank, &[])
+        Daemon::start(&scratch, &scratch.file(&format!("{rank}.toml"), text), rank, NEW)
     };
     let mut second = [0, 1].map(start);
     assert_eq!(second[0].ends(), Some(3));
@@ -128,8 +131,8 @@ fn a_server_whose_address_another_one_has_says_so_and_ends() {
 fn files_on_machines_without_devices_outlive_servers_that_are_killed() {
     let scratch = Scratch::new("tcp-files");
     let configs = configs(&scratch, SERVERS);
-    let start = |rank: u32| Daemon::start(&scratch, &configs[rank as usize], rank, &[]);
-    let mut daemons: Vec<Daemon> = (0..=SERVERS).map(start).collect();
+    let start = |rank: u32, more: &[&str]| Daemon::start(&scratch, &configs[rank as usize], rank, more);
+    let mut daemons: Vec<Daemon> = (0..=SERVERS).map(|rank| start(rank, NEW)).collect();
     let cluster = configs[SERVERS as usize].clone();
     let asks = |more: &[&str]| [&["fs", "--cluster", &cluster, "--node", "4", "-q"], more].concat().join(" ");
     let ask =
@@ -153,7 +156,7 @@ fn files_on_machines_without_devices_outlive_servers_that_are_killed() {
             thread::sleep(Duration::from_millis(30));
             daemons[killed as usize].signal("-KILL");
             assert_eq!(daemons[killed as usize].ends(), None, "it was killed");
-            daemons[killed as usize] = start(killed);
+            daemons[killed as usize] = start(killed, &[]);
             putting.join().expect("it is put in the end");
         });
         ask(&format!("get second {to}"));
@@ -178,6 +181,59 @@ fn files_on_machines_without_devices_outlive_servers_that_are_killed() {
         let checked = run(&["fsck", &scratch.path(&format!("store-{rank}"))]);
         assert_eq!(checked.status.code(), Some(0), "store {rank}: {}{}", out(&checked), err(&checked));
     }
+}
+
+#[test]
+fn a_server_that_comes_back_at_another_address_is_reached_by_nodes_that_run() {
+    let mut pair = Pair::start("tcp-moved");
+    pair.put("f", b"here");
+    pair.daemons[0].signal("-KILL");
+    assert_eq!(pair.daemons[0].ends(), None, "it was killed");
+    let text = fs::read_to_string(&pair.config).expect("its configuration");
+    let moved = text.replace(".1\"\nstore", ".9\"\nstore");
+    assert_ne!(text, moved);
+    let moved = pair.scratch.file("moved.toml", moved);
+    pair.daemons[0] = Daemon::start(&pair.scratch, &moved, 0, &[]);
+    let get = ["fs", "--cluster", &pair.config, "--node", "1", "-q", "get", "f", "-"];
+    assert_eq!(patiently(&get), "here");
+}
+
+#[test]
+fn who_asks_while_a_node_is_down_may_ask_again_and_exits_with_3() {
+    let scratch = Scratch::new("tcp-down");
+    let config = configs(&scratch, 1).swap_remove(0);
+    let _daemon = Daemon::start(&scratch, &config, 0, NEW);
+    presence(&config, &["present", "none"]);
+    for (node, code, line) in [
+        (&[][..], 3, "no node that is here runs files"),
+        (&["--node", "1"], 3, "node 1 is not here"),
+        (&["--node", "2"], 2, "there is no rank 2: the cluster's ranks are 0 to 1"),
+    ] {
+        let output = run(&[&["fs", "--cluster", &config, "ls"], node].concat());
+        assert_eq!(output.status.code(), Some(code), "{node:?}: {}", err(&output));
+        assert!(err(&output).contains(line), "{node:?}: {}", err(&output));
+    }
+}
+
+#[test]
+fn a_server_whose_disk_is_not_mounted_says_so_and_serves_nothing() {
+    let scratch = Scratch::new("tcp-mounted");
+    let config = configs(&scratch, 1).swap_remove(0);
+    let store = scratch.path("store-0");
+    let args = ["daemon", &config, "--rank", "0"];
+    let says = [&*store, "is empty", "is its disk mounted?", "`weft daemon --new-store` makes a store there"];
+    refused(&args, &says);
+    assert_eq!(fs::read_dir(&store).expect("it is there").count(), 0, "nothing was made");
+    // It is made once, and is there from then on.
+    for more in [NEW, &[]] {
+        let mut daemon = Daemon::start(&scratch, &config, 0, more);
+        presence(&config, &["present", "none"]);
+        daemon.signal("-TERM");
+        assert_eq!(daemon.ends(), Some(0), "{}", daemon.lines());
+    }
+    fs::remove_dir_all(&store).expect("it is ours");
+    fs::create_dir(&store).expect("a directory");
+    refused(&args, &says);
 }
 
 #[test]

@@ -43,7 +43,7 @@ impl Drop for Scratch {
 fn open(path: &Path, server: u32) -> Objects {
     fs::create_dir_all(path).expect("a directory");
     let id = StoreId { cluster: "crash states".to_string(), server };
-    Objects::of(Directory::open(path, &id).expect("a store")).expect("its objects")
+    Objects::of(Directory::open_or_make(path, &id).expect("a store")).expect("its objects")
 }
 
 /// A store's objects, as they are.
