@@ -66,7 +66,8 @@ impl<V: Verbs> Ddss<V> {
     }
 
     /// Reads the version that is `back` versions before the current one, at most as many as the segment's delta; what is before
-    /// the first is the first (ddss.txt, 5.3: applications can ask for previous versions). Returns its number.
+    /// the first is the first (ddss.txt, 5.3: applications can ask for previous versions). Returns its number. Under models that keep no
+    /// earlier version none is before the current one, and this is [`Ddss::get`].
     ///
     /// # Errors
     ///
@@ -82,6 +83,10 @@ impl<V: Verbs> Ddss<V> {
         let behind = open.spec.model.behind();
         if back > behind {
             return Err(DdssError::NotKept { back, behind });
+        }
+        // Where no earlier version is kept the current one is got as the model has it: under read and strict while nobody has the lock.
+        if behind == 0 {
+            return self.get(segment, into).await;
         }
         'again: loop {
             let look = self.look(open).await?;

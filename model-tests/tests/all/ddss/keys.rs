@@ -122,6 +122,32 @@ fn what_no_segment_can_be_is_refused_by_a_typed_error_and_nothing_is_touched() {
     });
 }
 
+/// No version is kept that is before the current one: what is asked for is a get like any other, which the holder of the lock keeps out.
+#[test]
+fn the_current_version_is_got_by_its_distance_only_while_a_get_may_have_it() {
+    on_three_nodes(async |nodes| {
+        let home = Rank::from_index(2);
+        for model in [Model::Read, Model::Strict] {
+            let key = nodes[0].allocate(Spec { model, ..SPEC }, Placement::On(home)).await.expect("a key");
+            let [mine, theirs] = [0, 1].map(|node| nodes[node].attach(key).expect("a segment"));
+            let mut held = nodes[0].lock(&mine).await.expect("a lock");
+            held.put(&[1; 64]).await.expect("a put");
+            let mut value = [0; 64];
+            {
+                let mut got = pin!(nodes[1].get_earlier(&theirs, 0, &mut value));
+                for _ in 0..100 {
+                    assert_eq!(unless_it_waits(got.as_mut()).await, None, "{model}");
+                    nodes[0].holdings(home).await.expect("an answer");
+                }
+                held.put(&[2; 64]).await.expect("a put");
+                held.unlock().await.expect("it was held");
+                assert_eq!(got.await, Ok(2), "{model}");
+            }
+            assert_eq!(value, [2; 64], "{model}");
+        }
+    });
+}
+
 #[test]
 fn transfers_go_on_and_are_waited_for_later() {
     on_three_nodes(async |nodes| {
