@@ -68,7 +68,7 @@ impl<V: Verbs> Ddss<V> {
     ///
     /// # Errors
     ///
-    /// The name stands for another segment.
+    /// The name stands for another segment. [`DdssError::Released`] if one that was opened by it is being released at this moment.
     pub async fn bind(&self, name: Name, key: Key) -> Result<(), DdssError> {
         self.bind_instead(name, Some(key), None).await
     }
@@ -77,7 +77,7 @@ impl<V: Verbs> Ddss<V> {
     ///
     /// # Errors
     ///
-    /// The name stands for another segment.
+    /// As of [`Ddss::bind`]; the name of a segment that was opened by it is that segment's until it is gone.
     pub async fn bind_instead(
         &self,
         name: Name,
@@ -90,6 +90,7 @@ impl<V: Verbs> Ddss<V> {
             Message::Key { key: Some(Key { spec: Spec { size, model }, .. }), .. } => {
                 Err(DdssError::Otherwise { size, model })
             }
+            Message::Key { key: None, .. } => Err(DdssError::Released),
             _ => Err(DdssError::Closed),
         }
     }

@@ -400,7 +400,7 @@ impl<V: Verbs> Ddss<V> {
         let mut home = self.0.home.borrow_mut();
         let answer = if key.incarnation != self.0.mesh.incarnation() {
             Some(Message::Gone { id })
-        } else if home.find(key.name) != Some(key) {
+        } else if !home.keeps(key) {
             Some(Message::Released { id })
         } else {
             home.takes_part(key.name, from, Waits::Joins(id)).map(|again| Message::Joined { id, again })

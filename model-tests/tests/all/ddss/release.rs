@@ -64,6 +64,20 @@ fn who_waits_for_a_lock_and_who_has_it_are_told_that_the_segment_is_gone() {
     });
 }
 
+/// The name is the one by which the segment was opened: its home is the name's, too.
+#[test]
+fn who_looks_a_released_segment_up_by_its_own_name_is_told_so() {
+    on_three_nodes(async |nodes| {
+        let [one, two, three] = &nodes[..] else { return };
+        let key = one.open(Name(7), SPEC).await.expect("a segment").key();
+        assert_eq!(two.release(key).await, Ok(()));
+        one.bind(Name(7), key).await.expect("the name is free");
+        assert_eq!(three.lookup(Name(7)).await, Ok(Some(key)));
+        let got = async { three.get(&three.attach(key)?, &mut [0; 64]).await };
+        assert_eq!(got.await, Err(DdssError::Released));
+    });
+}
+
 #[test]
 fn segments_come_and_go_under_every_model_while_links_fail_and_nobody_sees_what_was() {
     for model in Model::ALL {
