@@ -10,15 +10,24 @@ use weft_protocols::rt::{Rt, RtConfig};
 use weft_protocols::transport::{Mesh, MeshConfig, Rank};
 use weft_sim::choice::Seeded;
 use weft_sim::profile::Profile;
-use weft_sim::{Config, Fabric, NodeId, Sim};
+use weft_sim::{Config, Fabric, Keys, NodeId, Sim};
 use weft_verbs::{Device, Nanos, Wait};
 
 pub(super) const SPEC: Spec = Spec { size: 64, model: Model::Strict };
 
 /// Runs a test on three nodes, which is told their services.
 pub(super) fn on_three_nodes<F: Future<Output = ()> + 'static>(test: impl FnOnce(Vec<Ddss<Sim>>) -> F) {
+    on_three_nodes_of(Keys::default(), test);
+}
+
+/// The same on nodes whose adapters give out keys so.
+pub(super) fn on_three_nodes_of<F: Future<Output = ()> + 'static>(
+    keys: Keys,
+    test: impl FnOnce(Vec<Ddss<Sim>>) -> F,
+) {
     let profile = Profile::builtin("present-day").expect("it is built in");
-    let fabric = Fabric::new(Config::new(3, profile), Box::new(Seeded::new(1))).expect("a cluster");
+    let config = Config { keys, ..Config::new(3, profile) };
+    let fabric = Fabric::new(config, Box::new(Seeded::new(1))).expect("a cluster");
     let names: Vec<String> = (0..3).map(|node| NodeId(node).to_string()).collect();
     let mut runtimes = Vec::new();
     let start = |node: u32| {
