@@ -9,8 +9,8 @@ use crate::transport::Rank;
 use weft_verbs::Verbs;
 
 impl<V: Verbs> Ddss<V> {
-    /// Allocates a segment, all zero, and returns its key (ddss.txt, 5.2 and 5.9). Waits for the home as long as it takes. If the call is
-    /// dropped, a segment that was made for it is released.
+    /// Allocates a segment, all zero, and returns its key (ddss.txt, 5.2 and 5.9). Waits for the home as long as it takes. Round robin
+    /// passes over nodes that are not among the members. If the call is dropped, a segment that was made for it is released.
     ///
     /// # Errors
     ///
@@ -23,11 +23,7 @@ impl<V: Verbs> Ddss<V> {
         let home = match placement {
             Placement::Local => self.0.mesh.me(),
             Placement::On(rank) => rank,
-            Placement::RoundRobin => {
-                let next = (self.0.next_home.get() + 1) % nodes;
-                self.0.next_home.set(next);
-                Rank::from_index(next)
-            }
+            Placement::RoundRobin => self.next_home(),
         };
         let home = self.until_it_is_a_member(home).await?;
         let request = self.ask(home, |id| Message::Allocate { id, spec }).await?;
@@ -35,6 +31,16 @@ impl<V: Verbs> Ddss<V> {
             Message::Allocated { key: Some(key), .. } => Ok(key),
             _ => Err(DdssError::Memory),
         }
+    }
+
+    /// The node on which round robin allocates next: the next one that the view has. Without a view it is the next one.
+    fn next_home(&self) -> Rank {
+        let (last, nodes) = (self.0.next_home.get(), self.0.mesh.size());
+        let mut in_turn = (1..=nodes).map(|steps| (last + steps) % nodes);
+        let next = in_turn.find(|next| self.may_be_a_home(Rank::from_index(*next)));
+        let next = next.unwrap_or((last + 1) % nodes);
+        self.0.next_home.set(next);
+        Rank::from_index(next)
     }
 
     /// Opens the segment of a key.
@@ -62,7 +68,7 @@ impl<V: Verbs> Ddss<V> {
     ///
     /// # Errors
     ///
-    /// The name stands for another segment.
+    /// The name stands for another segment. [`DdssError::Released`] if one that was opened by it is being released at this moment.
     pub async fn bind(&self, name: Name, key: Key) -> Result<(), DdssError> {
         self.bind_instead(name, Some(key), None).await
     }
@@ -71,7 +77,7 @@ impl<V: Verbs> Ddss<V> {
     ///
     /// # Errors
     ///
-    /// The name stands for another segment.
+    /// As of [`Ddss::bind`]; the name of a segment that was opened by it is that segment's until it is gone.
     pub async fn bind_instead(
         &self,
         name: Name,
@@ -84,6 +90,7 @@ impl<V: Verbs> Ddss<V> {
             Message::Key { key: Some(Key { spec: Spec { size, model }, .. }), .. } => {
                 Err(DdssError::Otherwise { size, model })
             }
+            Message::Key { key: None, .. } => Err(DdssError::Released),
             _ => Err(DdssError::Closed),
         }
     }

@@ -5,7 +5,8 @@ use crate::transport::{NotExecuted, Rank, SendError, TransportError};
 use thiserror::Error;
 use weft_verbs::VerbsError;
 
-/// Why a call has no result. Nothing was read, and nothing published, unless it says otherwise.
+/// Why a call has no result. Nothing was read, and nothing published, unless it says otherwise. A put that was under way when its home
+/// could be reached no more, or when its node was left out, may have been published.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum DdssError {
     /// A segment of that size under that model cannot be on so many nodes.
@@ -63,13 +64,15 @@ pub enum DdssError {
     /// The home has no memory left for it.
     #[error("its home has no memory for the segment")]
     Memory,
-    /// The node has died that keeps the segment or was asked, and what it kept is gone, also when it is back.
+    /// The node has died that keeps the segment or was asked, and what it kept is gone, also when it is back. A put that ends so may have
+    /// been published, and got by others, before that.
     #[error("{0} has died, and the segments that it kept with it")]
     Gone(Rank),
     /// The node that keeps the segment or is to be asked is not among the members, and did not come for as long as a lease runs.
     #[error("{0} is not among the members")]
     Absent(Rank),
     /// The others go on without this node, which was silent for too long: it has no part in the segments any more until it is started anew.
+    /// A put that ends so may have been published, and be what the others get.
     #[error("the others go on without this node")]
     Out,
     /// The node has been shut down.

@@ -143,6 +143,11 @@ impl<V: Verbs> Ddss<V> {
         met.is_none_or(|met| met == member.incarnation).then_some(member)
     }
 
+    /// Whether a node may be asked to keep a segment that it need not keep: all may where nobody agrees on who is alive.
+    pub(super) fn may_be_a_home(&self, node: Rank) -> bool {
+        !self.asks_first() || self.member(node).is_some()
+    }
+
     /// Whether what a node says now is said by an incarnation that has died: another one has connected since, or a view has left it out.
     pub(super) fn is_of_the_dead(&self, from: Rank) -> bool {
         let (mesh, Some(parties)) = (&self.0.mesh, self.parties()) else { return false };

@@ -66,7 +66,8 @@ impl<V: Verbs> Ddss<V> {
     }
 
     /// Reads the version that is `back` versions before the current one, at most as many as the segment's delta; what is before
-    /// the first is the first (ddss.txt, 5.3: applications can ask for previous versions). Returns its number.
+    /// the first is the first (ddss.txt, 5.3: applications can ask for previous versions). Returns its number. Under models that keep no
+    /// earlier version none is before the current one, and this is [`Ddss::get`].
     ///
     /// # Errors
     ///
@@ -82,6 +83,10 @@ impl<V: Verbs> Ddss<V> {
         let behind = open.spec.model.behind();
         if back > behind {
             return Err(DdssError::NotKept { back, behind });
+        }
+        // Where no earlier version is kept the current one is got as the model has it: under read and strict while nobody has the lock.
+        if behind == 0 {
+            return self.get(segment, into).await;
         }
         'again: loop {
             let look = self.look(open).await?;
@@ -132,12 +137,39 @@ impl<V: Verbs> Ddss<V> {
         })
     }
 
+    /// As [`Ddss::get`], but under temporal however slowly the home answers: for who wants to know what is there, and not how old it is.
+    pub(super) async fn get_at_leisure(
+        &self,
+        segment: &Segment<V>,
+        into: &mut [u8],
+    ) -> Result<u64, DdssError> {
+        let open = &segment.0;
+        if !matches!(open.spec.model, Model::Temporal(_)) {
+            return self.get(segment, into).await;
+        }
+        open.fits(into.len())?;
+        let version = self.latest_within(open, true, None, into).await?.unwrap_or_default();
+        self.0.stats.borrow_mut().gets += 1;
+        Ok(version)
+    }
+
     /// Reads the latest value; nothing under strict while somebody else has the lock. The holder of the lock, or of a turn, is not
     /// kept from it.
     pub(super) async fn latest(
         &self,
         open: &Open<V>,
         holds: bool,
+        into: &mut [u8],
+    ) -> Result<Option<u64>, DdssError> {
+        self.latest_within(open, holds, Some(MOST_LATE), into).await
+    }
+
+    /// The same, and under temporal it gives up after so many looks that took longer than the model's time; without a number none does.
+    async fn latest_within(
+        &self,
+        open: &Open<V>,
+        holds: bool,
+        most_late: Option<u32>,
         into: &mut [u8],
     ) -> Result<Option<u64>, DdssError> {
         let mut late = 0;
@@ -157,9 +189,12 @@ impl<V: Verbs> Ddss<V> {
                 self.0.stats.borrow_mut().wrong_guesses += 1;
                 continue;
             }
-            if matches!(open.spec.model, Model::Temporal(_)) && !self.is_within(open, look.began) {
+            if let Some(most_late) = most_late
+                && matches!(open.spec.model, Model::Temporal(_))
+                && !self.is_within(open, look.began)
+            {
                 late += 1;
-                if late == MOST_LATE {
+                if late == most_late {
                     return Err(DdssError::Slow);
                 }
                 continue;

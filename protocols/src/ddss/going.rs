@@ -10,26 +10,36 @@ use super::parties::Party;
 use std::collections::BTreeMap;
 
 #[derive(Debug, Default)]
-pub(super) struct Going(BTreeMap<Id, Party>);
+pub(super) struct Going {
+    now: BTreeMap<Id, Party>,
+    /// How often a home has asked for one.
+    asked: u64,
+}
 
 impl Going {
     /// Its home has asked for it.
     pub fn begins(&mut self, key: Key) {
-        self.0.insert(key.id(), key.party());
+        self.asked += 1;
+        self.now.insert(key.id(), key.party());
+    }
+
+    /// How often homes have asked so far. As long as that is the same nothing has begun to go, nor come and gone.
+    pub fn asked(&self) -> u64 {
+        self.asked
     }
 
     /// Its keys are revoked.
     pub fn ends(&mut self, key: Key) {
-        self.0.remove(&key.id());
+        self.now.remove(&key.id());
     }
 
     /// A home has died, and what it kept with it.
     pub fn end_with(&mut self, home: Party) {
-        self.0.retain(|_, of| *of != home);
+        self.now.retain(|_, of| *of != home);
     }
 
     pub fn contains(&self, key: Key) -> bool {
-        self.0.contains_key(&key.id())
+        self.now.contains_key(&key.id())
     }
 }
 

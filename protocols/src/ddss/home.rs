@@ -163,10 +163,13 @@ impl Home {
         Name::anonymous(self.me.rank, self.allocated)
     }
 
-    /// Lets a name stand for a key, or for none, unless it stands for another than that `instead` of which it is to. Returns what it stands
-    /// for.
+    /// Lets a name stand for a key, or for none, unless it stands for another than that `instead` of which it is to. The name of a segment
+    /// that is kept here is that segment's until it is gone. Returns what it stands for.
     pub fn bind(&mut self, name: Name, key: Option<Key>, instead: Option<Key>) -> Option<Key> {
         let there = self.find(name);
+        if self.segments.contains_key(&name) {
+            return there;
+        }
         if there.is_some() && there != instead {
             return there;
         }
@@ -231,6 +234,13 @@ impl Home {
     /// Whether the segment at a place is kept here and is not being released. (After its release another one may have its name.)
     pub fn is_kept(&self, name: Name, at: Place) -> bool {
         self.segments.get(&name).is_some_and(|kept| kept.leaving.is_none() && kept.at == at)
+    }
+
+    /// The same of the segment of a key, whatever names stand for that.
+    pub fn keeps(&self, key: Key) -> bool {
+        self.segments
+            .get(&key.name)
+            .is_some_and(|kept| kept.leaving.is_none() && kept.key(key.name, self.me) == key)
     }
 
     /// The keys of all that is kept here.

@@ -30,7 +30,7 @@ pub(super) type Id = (Name, u64, u64);
 /// Where a segment is to be kept (5.5, 5.7).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Placement {
-    /// On the next node each time.
+    /// On the next node each time, of the members where nodes agree on who is alive.
     #[default]
     RoundRobin,
     /// On the node that asks.

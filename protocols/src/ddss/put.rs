@@ -18,8 +18,8 @@ impl<V: Verbs> Ddss<V> {
     ///
     /// # Errors
     ///
-    /// The segment is of another size, has used up its versions, or its home cannot be reached any more: then nothing was
-    /// published. Or [`DdssError::Unknown`]: then nobody can know whether something was.
+    /// The segment is of another size, or has used up its versions: then nothing was published. [`DdssError::Unknown`], or that its home
+    /// cannot be reached any more, as [`DdssError::Gone`] and [`DdssError::Out`] say: then nobody can know whether something was.
     pub async fn put(&self, segment: &Segment<V>, value: &[u8]) -> Result<Option<u64>, DdssError> {
         self.put_at(segment.0.in_line(), segment, value).await
     }
@@ -39,7 +39,8 @@ impl<V: Verbs> Ddss<V> {
                 let _turn = self.turn_at(place).await?;
                 let published = self.publish(open, false, value).await;
                 if open.entered.get() {
-                    self.leave(open).await?;
+                    // What is published is so, whether its home can be told or not that the turn is over.
+                    drop(self.leave(open).await);
                 }
                 published?
             }

@@ -165,6 +165,7 @@ impl<V: Verbs> Ddss<V> {
             return agreed(known.spec(), spec).map(|()| known.clone());
         }
         let home = name.home(self.0.mesh.size());
+        let asked_before = self.0.going.borrow().asked();
         match self.request(home, |id| Message::Open { id, name, spec }).await? {
             Message::Here { at, incarnation, again, .. } => {
                 let key = Key { home, incarnation, name, spec, at };
@@ -173,7 +174,10 @@ impl<V: Verbs> Ddss<V> {
                     return Err(DdssError::Released);
                 }
                 let segment = self.opened(key);
-                segment.0.takes_part(again);
+                // The answer may have waited for this call while the segment went: then the home is asked before the first use.
+                if self.0.going.borrow().asked() == asked_before {
+                    segment.0.takes_part(again);
+                }
                 self.0.named.borrow_mut().insert(name, segment.clone());
                 Ok(segment)
             }
@@ -400,7 +404,7 @@ impl<V: Verbs> Ddss<V> {
         let mut home = self.0.home.borrow_mut();
         let answer = if key.incarnation != self.0.mesh.incarnation() {
             Some(Message::Gone { id })
-        } else if home.find(key.name) != Some(key) {
+        } else if !home.keeps(key) {
             Some(Message::Released { id })
         } else {
             home.takes_part(key.name, from, Waits::Joins(id)).map(|again| Message::Joined { id, again })

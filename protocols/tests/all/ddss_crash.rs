@@ -496,3 +496,22 @@ fn a_node_that_is_back_uses_segments_again_once_its_lock_has_gone_on_and_what_it
     let dead = Err(DdssError::Gone(rank(2)));
     assert_eq!(gone.take(), [dead.clone(), dead.clone(), dead, Ok(()), Ok(()), Ok(())]);
 }
+
+#[test]
+fn round_robin_passes_over_a_node_that_died() {
+    let cluster = Cluster::new(NODES, 1, Wait::Notify);
+    let all: Vec<_> = (0..NODES as usize).map(|node| begin(&cluster, node, LEASE)).collect();
+    cluster.plan(MET, Fault::Crash { node: NodeId(2) });
+    let homes = Rc::new(RefCell::new(Vec::new()));
+    let (tell, ddss, rt) = (Rc::clone(&homes), all[0].1.clone(), cluster.members[0].rt.clone());
+    cluster.members[0].at(MET + ms(60), move || {
+        drop(rt.spawn(async move {
+            for _ in 0..6 {
+                let key = ddss.allocate(VALUE, Placement::RoundRobin).await;
+                tell.borrow_mut().push(key.map(|key| key.home()));
+            }
+        }));
+    });
+    cluster.run(MET + ms(80));
+    assert_eq!(homes.take(), [1, 3, 0, 1, 3, 0].map(|node| Ok(rank(node))));
+}

@@ -197,6 +197,42 @@ fn what_does_not_fit_or_is_otherwise_is_refused_and_changes_nothing() {
     assert_eq!(value(desks.ask(2, get("load"))).1, b"1");
 }
 
+/// No home answers in no time at all.
+#[test]
+fn what_nobody_gets_in_the_time_of_its_model_is_listed_replaced_and_removed_all_the_same() {
+    let desks = Desks::new(6);
+    let first = Request::Put {
+        name: "load".into(),
+        size: None,
+        model: Some(Model::Temporal(0)),
+        home: Some(rank(2)),
+        value: b"1".to_vec(),
+    };
+    let Ok(Reply::Put { version: Some(version), .. }) = desks.ask(1, first) else { panic!("it was not put") };
+    desks
+        .ask(
+            1,
+            Request::Put {
+                name: "other".into(),
+                size: None,
+                model: None,
+                home: Some(rank(2)),
+                value: Vec::new(),
+            },
+        )
+        .expect("it is put");
+    assert_eq!(desks.ask(1, get("load")), Err(NamedError::Ddss(DdssError::Slow)));
+    let Ok(Reply::Kept(rows)) = desks.ask(2, Request::Kept) else { panic!("it says what it keeps") };
+    let names: Vec<_> = rows.iter().map(|row| (row.name.as_deref(), row.len)).collect();
+    assert_eq!(names, [(Some("load"), 1), (Some("other"), 0)]);
+    let Ok(Reply::Put { version: Some(second), .. }) = desks.ask(3, put("load", b"2")) else {
+        panic!("it was not replaced")
+    };
+    assert_eq!(second, version + 1);
+    assert_eq!(desks.ask(0, Request::Remove { name: "load".into() }), Ok(Reply::Removed));
+    assert_eq!(desks.ask(1, get("load")), Err(NamedError::Unknown("load".into())));
+}
+
 #[test]
 fn what_a_program_keeps_under_a_names_number_is_not_taken_for_its_value() {
     let desks = Desks::new(4);

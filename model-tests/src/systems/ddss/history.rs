@@ -78,6 +78,11 @@ pub struct Event {
 pub enum What {
     /// The client calls `get`.
     Gets,
+    /// It calls `get_earlier`.
+    GetsEarlier {
+        /// How many versions before the current one it asks for.
+        back: u8,
+    },
     /// It returned this value, at this version. No version under null.
     Got {
         /// The value.
@@ -99,12 +104,14 @@ pub enum What {
     },
     /// The client locks the segment, gets, puts and unlocks. It may only try to lock.
     Exchanges,
+    /// It locks the segment, gets, puts its value twice, and unlocks.
+    ExchangesTwice,
     /// It has the lock and has got this value, and will put its own. Said under null, where values have no versions.
     Holds {
         /// The value that it got.
         value: Value,
     },
-    /// It has: it got this value at this version, and its own became the other. No versions under null.
+    /// It has: it got this value at this version, and its own, which it put last, became the other. No versions under null.
     Exchanged {
         /// The value that it got.
         value: Value,
@@ -168,7 +175,15 @@ impl From<&DdssError> for Why {
 impl What {
     /// Whether a call begins.
     pub const fn begins(self) -> bool {
-        matches!(self, What::Gets | What::Puts | What::Exchanges | What::Releases)
+        matches!(
+            self,
+            What::Gets
+                | What::GetsEarlier { .. }
+                | What::Puts
+                | What::Exchanges
+                | What::ExchangesTwice
+                | What::Releases
+        )
     }
 }
 
@@ -195,7 +210,12 @@ impl HistoryEvent for Event {
 
     fn stage(&self) -> Stage {
         match self.what {
-            What::Gets | What::Puts | What::Exchanges | What::Releases => Stage::Asked,
+            What::Gets
+            | What::GetsEarlier { .. }
+            | What::Puts
+            | What::Exchanges
+            | What::ExchangesTwice
+            | What::Releases => Stage::Asked,
             What::Got { .. }
             | What::Unchanged { .. }
             | What::Put { .. }
@@ -238,6 +258,7 @@ impl fmt::Display for Timeless<'_> {
         write!(f, "{request} of segment {segment}: ")?;
         match what {
             What::Gets => f.write_str("gets"),
+            What::GetsEarlier { back } => write!(f, "gets the version {back} before the current one"),
             What::Got { value, version: Some(version) } => write!(f, "got {value}, version {version}"),
             What::Got { value, version: None } => write!(f, "got {value}"),
             What::Unchanged { version } => write!(f, "is still at version {version}"),
@@ -245,6 +266,7 @@ impl fmt::Display for Timeless<'_> {
             What::Put { version: Some(version) } => write!(f, "has put version {version}"),
             What::Put { version: None } => f.write_str("has put"),
             What::Exchanges => f.write_str("locks, gets, puts and unlocks"),
+            What::ExchangesTwice => f.write_str("locks, gets, puts twice and unlocks"),
             What::Holds { value } => write!(f, "has the lock, and got {value}"),
             What::Exchanged { value, got: Some(got), put: Some(put) } => {
                 write!(f, "had the lock, got {value}, version {got}, and put version {put}")

@@ -92,7 +92,13 @@ impl Meter<Event> for DdssMeter {
                 return;
             }
             What::Crashed | What::LeftOut | What::Holds { .. } => return,
-            What::Gets | What::Puts | What::Exchanges | What::Releases | What::Failed(_) => {
+            What::Gets
+            | What::GetsEarlier { .. }
+            | What::Puts
+            | What::Exchanges
+            | What::ExchangesTwice
+            | What::Releases
+            | What::Failed(_) => {
                 self.failed += 1;
                 return;
             }

@@ -105,7 +105,7 @@ impl<V: Verbs> Client<V> {
             Call::Get | Call::Stale => self.get(segment, name).await,
             Call::Earlier(back) => self.get_earlier(segment, back).await,
             Call::Put => self.put(segment, id).await,
-            Call::Exchange | Call::TryExchange | Call::Abandon => {
+            Call::Exchange | Call::Twice | Call::TryExchange | Call::Abandon => {
                 self.exchange(segment, id, call, holds).await
             }
             Call::Release => self.ddss.release(segment.key()).await.map(|()| What::Released),
@@ -154,6 +154,10 @@ impl<V: Verbs> Client<V> {
             holds(Value::of(&bytes)).await;
         }
         let value = Value::bytes(id, self.spec.size as usize);
+        let known = match call {
+            Call::Twice => held.put(&value).await?.is_some(),
+            _ => true,
+        };
         let put = match call {
             // Dropped where it first waits.
             Call::Abandon => match polled(pin!(held.put(&value))).await {
@@ -163,6 +167,8 @@ impl<V: Verbs> Client<V> {
             _ => held.put(&value).await?,
         };
         held.unlock().await?;
+        // The version of the second put says nothing of the first one's, if nobody knows that.
+        let put = put.filter(|_| known);
         Ok(What::Exchanged { value: Value::of(&bytes), got: self.known(got), put })
     }
 
@@ -337,8 +343,10 @@ impl System for Segments {
             record.record(Event { at_ns: rt.now().0, request: id, segment: name.0, life, what });
         };
         let begins = match call {
-            Call::Get | Call::Earlier(_) | Call::Stale => What::Gets,
+            Call::Get | Call::Stale => What::Gets,
+            Call::Earlier(back) => What::GetsEarlier { back },
             Call::Put => What::Puts,
+            Call::Twice => What::ExchangesTwice,
             Call::Exchange | Call::TryExchange | Call::Abandon => What::Exchanges,
             Call::Release => What::Releases,
         };

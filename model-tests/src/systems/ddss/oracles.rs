@@ -1,13 +1,17 @@
 //! The promises of the coherence models (ddss.txt, 4 and 5.3).
 
+mod alone;
 mod causes;
+mod earlier;
 mod exchanges;
 mod losses;
 
 use super::history::{Event, Timeless, Value, What};
 use crate::history::{HistoryEvent, RequestId};
 use crate::oracle::{Oracle, Oracles, Returns, Violation, show};
+use alone::Alone;
 use causes::Causes;
+use earlier::Earlier;
 use exchanges::Exchanges;
 use losses::Losses;
 use std::collections::{BTreeMap, BTreeSet};
@@ -93,11 +97,24 @@ pub struct Latest {
     /// For each call that is under way, the highest version that was completed before it began, of each segment that had the name;
     /// none of one that came later.
     began: BTreeMap<RequestId, Vec<(u64, u64)>>,
+    /// Of gets under way that ask for an earlier version, how far back.
+    back: BTreeMap<RequestId, u64>,
 }
 
 impl Latest {
     fn new(model: Model) -> Latest {
-        Latest { allowed: Allowed::by(model), segments: BTreeMap::new(), began: BTreeMap::new() }
+        let (segments, began, back) = (BTreeMap::new(), BTreeMap::new(), BTreeMap::new());
+        Latest { allowed: Allowed::by(model), segments, began, back }
+    }
+
+    /// A call begins.
+    fn begins(&mut self, event: &Event) {
+        let of_this = self.segments.range((event.segment, 0)..=(event.segment, u64::MAX));
+        let completed = of_this.map(|((_, life), segment)| (*life, segment.completed(event.at())));
+        self.began.insert(event.request, completed.collect());
+        if let What::GetsEarlier { back } = event.what {
+            self.back.insert(event.request, back.into());
+        }
     }
 
     /// Which segment a call was on, and its highest version that was completed before the call.
@@ -125,7 +142,10 @@ impl Latest {
         let gets = matches!(event.what, What::Got { .. } | What::Unchanged { .. });
         // What a get may not be older than.
         let (least, since) = match self.allowed {
-            Allowed::Versions(behind) if gets => (completed.saturating_sub(behind), "it began"),
+            Allowed::Versions(behind) if gets => {
+                let back = self.back.get(&event.request).copied().unwrap_or(behind);
+                (completed.saturating_sub(back), "it began")
+            }
             Allowed::Time(time) if gets => {
                 let before = event.at().0.checked_sub(time.0).map_or(0, |at| segment.completed(Nanos(at)));
                 (before, "that time")
@@ -163,10 +183,13 @@ impl Oracle<Event> for Latest {
 
     fn observe(&mut self, event: &Event) -> Result<(), String> {
         let judged = match event.what {
-            What::Gets | What::Puts | What::Exchanges | What::Releases => {
-                let of_this = self.segments.range((event.segment, 0)..=(event.segment, u64::MAX));
-                let completed = of_this.map(|((_, life), segment)| (*life, segment.completed(event.at())));
-                self.began.insert(event.request, completed.collect());
+            What::Gets
+            | What::GetsEarlier { .. }
+            | What::Puts
+            | What::Exchanges
+            | What::ExchangesTwice
+            | What::Releases => {
+                self.begins(event);
                 return Ok(());
             }
             What::Got { version: Some(version), value } => self.returned(event, version, Some(value)),
@@ -196,6 +219,7 @@ impl Oracle<Event> for Latest {
         };
         if !matches!(event.what, What::Holds { .. }) {
             self.began.remove(&event.request);
+            self.back.remove(&event.request);
         }
         judged
     }
@@ -219,7 +243,7 @@ impl Oracle<Event> for Whole {
 
     fn observe(&mut self, event: &Event) -> Result<(), String> {
         let value = match event.what {
-            What::Puts | What::Exchanges => {
+            What::Puts | What::Exchanges | What::ExchangesTwice => {
                 self.puts.insert(event.request, event.segment);
                 return Ok(());
             }
@@ -231,29 +255,6 @@ impl Oracle<Event> for Whole {
             Value::Of(request) if self.puts.get(&request) == Some(&event.segment) => Ok(()),
             Value::Of(_) => Err(format!("{}, which was not put to this segment", Timeless(event))),
             Value::Torn => Err(Timeless(event).to_string()),
-        }
-    }
-}
-
-/// The holder alone: between the lock and the unlock of one client nobody else puts.
-#[derive(Clone, Debug, Default)]
-pub struct Alone;
-
-impl Oracle<Event> for Alone {
-    fn name(&self) -> &'static str {
-        "holder alone"
-    }
-
-    fn promise(&self) -> &'static str {
-        "nobody puts while another one has the lock"
-    }
-
-    fn observe(&mut self, event: &Event) -> Result<(), String> {
-        match event.what {
-            What::Exchanged { got: Some(got), put: Some(put), .. } if put != got + 1 => {
-                Err(Timeless(event).to_string())
-            }
-            _ => Ok(()),
         }
     }
 }
@@ -331,6 +332,7 @@ pub struct DdssOracles {
     latest: Latest,
     whole: Whole,
     alone: Alone,
+    earlier: Earlier,
     exchanges: Exchanges,
     gone: Gone,
     causes: Causes,
@@ -342,17 +344,22 @@ impl DdssOracles {
     pub fn new(model: Model, nodes: u32) -> DdssOracles {
         let (latest, progress) = (Latest::new(model), Returns::default());
         let gone = Gone { losses: Losses::among(nodes), ..Gone::default() };
-        let (alone, exchanges, causes) = (Alone, Exchanges::default(), Causes::new(model, nodes));
-        DdssOracles { model, latest, whole: Whole::default(), alone, exchanges, gone, causes, progress }
+        let (whole, alone, earlier) = (Whole::default(), Alone::new(model), Earlier::default());
+        let (exchanges, causes) = (Exchanges::default(), Causes::new(model, nodes));
+        DdssOracles { model, latest, whole, alone, earlier, exchanges, gone, causes, progress }
     }
 
     /// Those that judge this model, in a fixed order.
     fn judging(&mut self) -> impl Iterator<Item = &mut dyn Oracle<Event>> {
-        let DdssOracles { model, latest, whole, alone, exchanges, gone, causes, progress } = self;
+        let DdssOracles { model, latest, whole, alone, earlier, exchanges, gone, causes, progress } = self;
         let is_null = *model == Model::Null;
-        let with_versions: [&mut dyn Oracle<Event>; 3] = [latest, whole, alone];
+        let with_versions: [&mut dyn Oracle<Event>; 4] = [latest, whole, alone, earlier];
         let all: [&mut dyn Oracle<Event>; 4] = [exchanges, gone, causes, progress];
-        let of_model = with_versions.into_iter().skip(if is_null { 3 } else { 0 });
+        let of_model = with_versions.into_iter().take(match model {
+            Model::Null => 0,
+            Model::Delta(_) => 4,
+            _ => 3,
+        });
         of_model.chain(all.into_iter().skip(if is_null { 0 } else { 1 }))
     }
 }
@@ -389,7 +396,8 @@ impl Oracles for DdssOracles {
             (name, &segment.values, segment.completed(Nanos::MAX)).hash(&mut to);
         }
         (self.exchanges.state(), &self.causes).hash(&mut to);
-        self.latest.began.hash(&mut to);
+        (self.alone.state(), &self.earlier).hash(&mut to);
+        (&self.latest.began, &self.latest.back).hash(&mut to);
         (&self.gone.begun, &self.gone.released, &self.gone.began, &self.gone.losses).hash(&mut to);
     }
 }
@@ -479,6 +487,31 @@ mod tests {
         // One version behind: superseded at 4 us.
         assert_eq!(said(Model::Temporal(7), &history(got(0, 1))), NOTHING);
         assert_eq!(said(Model::Temporal(5), &history(got(0, 1))), ["time behind"]);
+    }
+
+    #[test]
+    fn a_version_that_is_asked_for_by_its_distance_is_that_one() {
+        let zero = What::Got { value: Value::Zero, version: Some(0) };
+        // Two puts complete, and a third is under way; a get asks for a version, and returns this one.
+        let history = |back, seen| {
+            [
+                (1, 0, What::Puts),
+                (2, 0, put(1)),
+                (3, 1, What::Puts),
+                (4, 1, put(2)),
+                (5, 0, What::Puts),
+                (5, 2, What::GetsEarlier { back }),
+                (6, 2, seen),
+                (7, 0, put(3)),
+            ]
+        };
+        let said = |back, seen| said(Model::Delta(2), &history(back, seen));
+        assert_eq!((said(2, zero), said(2, got(0, 1))), (vec![], vec![]));
+        assert_eq!(said(2, got(1, 2)), ["earlier versions"]);
+        for older in [zero, got(0, 1)] {
+            assert_eq!(said(0, older), ["versions behind"], "a copy may be as old as that");
+        }
+        assert_eq!(said(0, got(1, 2)), NOTHING);
     }
 
     #[test]

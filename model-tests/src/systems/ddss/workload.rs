@@ -38,6 +38,9 @@ pub struct DdssWork {
     /// The share of requests that lock the segment, get, put and unlock instead. Default: 0.
     #[serde(default)]
     pub exchanges: Share,
+    /// The share of exchanges that put twice before they unlock: of those that wait for the lock. Default: 0.
+    #[serde(default, skip_serializing_if = "is_none")]
+    pub twice: Share,
     /// The share of gets that ask for an earlier version, any that the segment keeps; for model `"delta"`. Default: 0.
     #[serde(default)]
     pub earlier: Share,
@@ -76,6 +79,10 @@ impl Store {
     fn is_usual(&self) -> bool {
         *self == Store::Segments
     }
+}
+
+fn is_none(share: &Share) -> bool {
+    share.ppm() == 0
 }
 
 fn one() -> u32 {
@@ -123,6 +130,7 @@ impl DdssWork {
             bytes: size(),
             puts: fifth(),
             exchanges: Share::default(),
+            twice: Share::default(),
             earlier: Share::default(),
             releases: Share::default(),
             requests: Some(requests),
@@ -142,6 +150,7 @@ impl DdssWork {
             bytes: dice.among(&[16, 24, 64, 1_000, 4_096]),
             puts: share(dice),
             exchanges: Share::new(dice.among(&[0.0, 0.0, 0.1, 0.5])).unwrap_or_default(),
+            twice: Share::default(),
             earlier: Share::new(if model.behind() > 0 { 0.3 } else { 0.0 }).unwrap_or_default(),
             requests: Some(dice.from(3, 40) as u32),
             duration: None,
@@ -169,7 +178,8 @@ impl DdssWork {
         if !(16..=1 << 20).contains(&self.bytes) {
             return broken(at("bytes"), "from 16 to 1048576: a value says who put it".into());
         }
-        let others = [self.exchanges, self.earlier, self.releases].iter().any(|share| share.ppm() > 0);
+        let others =
+            [self.exchanges, self.twice, self.earlier, self.releases].iter().any(|share| share.ppm() > 0);
         if self.store != Store::Segments && (others || self.model != Model::Write) {
             return broken(at("store"), "it knows model \"write\", gets and puts: use \"segments\"".into());
         }
@@ -209,6 +219,8 @@ pub enum Call {
     Put,
     /// Lock, get, put, unlock.
     Exchange,
+    /// Lock, get, put, put once more, unlock.
+    Twice,
     /// The same, if the lock is free.
     TryExchange,
     /// Lock, get, begin a put and drop it, unlock.
@@ -239,7 +251,7 @@ impl Plan {
         if self.work.hot.ppm() > 0 && draw::whether(&mut self.rng, self.work.hot) {
             segment = Name(0);
         }
-        let DdssWork { puts, exchanges, earlier, model, think, .. } = &self.work;
+        let DdssWork { puts, exchanges, twice, earlier, model, think, .. } = &self.work;
         let mut call = match draw::whether(&mut self.rng, *puts) {
             true => Call::Put,
             false => Call::Get,
@@ -248,6 +260,9 @@ impl Plan {
         // What a scenario does not ask for takes no random word, so that others' runs stay what they are.
         if exchanges.ppm() > 0 && draw::whether(&mut self.rng, *exchanges) {
             call = if self.rng.below(4) == 0 { Call::TryExchange } else { Call::Exchange };
+        }
+        if twice.ppm() > 0 && call == Call::Exchange && draw::whether(&mut self.rng, *twice) {
+            call = Call::Twice;
         }
         if earlier.ppm() > 0 && call == Call::Get && draw::whether(&mut self.rng, *earlier) {
             call = Call::Earlier(self.rng.below(u64::from(model.behind()) + 1) as u8);

@@ -10,15 +10,24 @@ use weft_protocols::rt::{Rt, RtConfig};
 use weft_protocols::transport::{Mesh, MeshConfig, Rank};
 use weft_sim::choice::Seeded;
 use weft_sim::profile::Profile;
-use weft_sim::{Config, Fabric, NodeId, Sim};
+use weft_sim::{Config, Fabric, Keys, NodeId, Sim};
 use weft_verbs::{Device, Nanos, Wait};
 
 pub(super) const SPEC: Spec = Spec { size: 64, model: Model::Strict };
 
 /// Runs a test on three nodes, which is told their services.
 pub(super) fn on_three_nodes<F: Future<Output = ()> + 'static>(test: impl FnOnce(Vec<Ddss<Sim>>) -> F) {
+    on_three_nodes_of(Keys::default(), test);
+}
+
+/// The same on nodes whose adapters give out keys so.
+pub(super) fn on_three_nodes_of<F: Future<Output = ()> + 'static>(
+    keys: Keys,
+    test: impl FnOnce(Vec<Ddss<Sim>>) -> F,
+) {
     let profile = Profile::builtin("present-day").expect("it is built in");
-    let fabric = Fabric::new(Config::new(3, profile), Box::new(Seeded::new(1))).expect("a cluster");
+    let config = Config { keys, ..Config::new(3, profile) };
+    let fabric = Fabric::new(config, Box::new(Seeded::new(1))).expect("a cluster");
     let names: Vec<String> = (0..3).map(|node| NodeId(node).to_string()).collect();
     let mut runtimes = Vec::new();
     let start = |node: u32| {
@@ -119,6 +128,32 @@ fn what_no_segment_can_be_is_refused_by_a_typed_error_and_nothing_is_touched() {
             ddss.get_earlier(&segment, 1, &mut [0; 64]).await,
             Err(DdssError::NotKept { back: 1, behind: 0 })
         );
+    });
+}
+
+/// No version is kept that is before the current one: what is asked for is a get like any other, which the holder of the lock keeps out.
+#[test]
+fn the_current_version_is_got_by_its_distance_only_while_a_get_may_have_it() {
+    on_three_nodes(async |nodes| {
+        let home = Rank::from_index(2);
+        for model in [Model::Read, Model::Strict] {
+            let key = nodes[0].allocate(Spec { model, ..SPEC }, Placement::On(home)).await.expect("a key");
+            let [mine, theirs] = [0, 1].map(|node| nodes[node].attach(key).expect("a segment"));
+            let mut held = nodes[0].lock(&mine).await.expect("a lock");
+            held.put(&[1; 64]).await.expect("a put");
+            let mut value = [0; 64];
+            {
+                let mut got = pin!(nodes[1].get_earlier(&theirs, 0, &mut value));
+                for _ in 0..100 {
+                    assert_eq!(unless_it_waits(got.as_mut()).await, None, "{model}");
+                    nodes[0].holdings(home).await.expect("an answer");
+                }
+                held.put(&[2; 64]).await.expect("a put");
+                held.unlock().await.expect("it was held");
+                assert_eq!(got.await, Ok(2), "{model}");
+            }
+            assert_eq!(value, [2; 64], "{model}");
+        }
     });
 }
 

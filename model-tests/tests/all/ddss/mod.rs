@@ -75,6 +75,20 @@ fn the_holder_of_a_lock_is_alone_and_earlier_versions_are_whole_while_links_fail
     }
 }
 
+/// Under read and strict it is judged that nobody else saw what a holder of the lock had put first.
+#[test]
+fn what_is_superseded_under_the_lock_is_hidden_by_read_and_strict_while_links_fail() {
+    for model in [Model::Read, Model::Strict, Model::Write] {
+        let mut scenario = scenario(model);
+        scenario.workload.change::<Segments>(|work| {
+            let share = |share| weft_check::scenario::Share::new(share).unwrap_or_default();
+            (work.requests, work.exchanges, work.twice) = (Some(300), share(0.3), share(0.5));
+        });
+        let summary = assert_held(&scenario, 0..4);
+        assert!(summary.metrics.count("requests", "exchanged") > 0, "{model}");
+    }
+}
+
 /// The oracles that a run violates in which one client saw something that was not.
 fn made_up(what: What) -> Vec<&'static str> {
     broken_by::<Segments, _>(scenario(Model::Write), async move |recorder, rt| {

@@ -1,16 +1,17 @@
 //! Release: keys that are revoked, memory that is used again, and who comes too late.
 
-use super::keys::{SPEC, on_three_nodes};
+use super::keys::{SPEC, on_three_nodes, on_three_nodes_of};
 use super::scenario;
-use crate::common::assert_kept;
+use crate::common::{assert_kept, unless_it_waits};
 use std::future::{Future, poll_fn};
 use std::pin::pin;
 use std::task::Poll;
 use weft_check::scenario::Share;
 use weft_check::seeds::assert_held;
 use weft_check::systems::ddss::Segments;
-use weft_protocols::ddss::{DdssError, Model, Name, Placement, Spec};
+use weft_protocols::ddss::{DdssError, Key, Model, Name, Placement, Spec};
 use weft_protocols::transport::Rank;
+use weft_sim::Keys;
 
 #[test]
 fn a_released_segment_is_gone_for_all_and_its_memory_is_used_again() {
@@ -61,6 +62,51 @@ fn who_waits_for_a_lock_and_who_has_it_are_told_that_the_segment_is_gone() {
         let next = three.open(Name(1), SPEC).await.expect("a segment");
         assert_ne!(next.key(), segment.key());
         assert_eq!(three.put(&next, &[3; 64]).await, Ok(Some(1)));
+    });
+}
+
+/// The name is the one by which the segment was opened: its home is the name's, too.
+#[test]
+fn who_looks_a_released_segment_up_by_its_own_name_is_told_so() {
+    on_three_nodes(async |nodes| {
+        let [one, two, three] = &nodes[..] else { return };
+        let key = one.open(Name(7), SPEC).await.expect("a segment").key();
+        assert_eq!(two.release(key).await, Ok(()));
+        one.bind(Name(7), key).await.expect("the name is free");
+        assert_eq!(three.lookup(Name(7)).await, Ok(Some(key)));
+        let got = async { three.get(&three.attach(key)?, &mut [0; 64]).await };
+        assert_eq!(got.await, Err(DdssError::Released));
+    });
+}
+
+/// The answer to who opens it lies there while it is released, and the next one has its memory and its key: a call in a `select`, say.
+#[test]
+fn who_looks_late_at_the_answer_that_a_segment_is_there_touches_no_other_one() {
+    on_three_nodes_of(Keys::Stack, async |nodes| {
+        let [one, two, three] = &nodes[..] else { return };
+        let home = Rank::from_index(1);
+        let key = two.open(Name(1), SPEC).await.expect("a segment").key();
+        three.holdings(home).await.expect("they are connected");
+        let mut opens = pin!(three.open(Name(1), SPEC));
+        assert!(unless_it_waits(opens.as_mut()).await.is_none());
+        for _ in 0..100 {
+            one.holdings(home).await.expect("an answer");
+        }
+        assert_eq!(one.release(key).await, Ok(()));
+        let next = one.allocate(SPEC, Placement::On(home)).await.expect("a key");
+        let memory = |key: Key| key.to_bytes()[29..45].to_vec();
+        assert_eq!(memory(next), memory(key), "its address, its length and its key");
+        let theirs = one.attach(next).expect("a segment");
+        one.put(&theirs, &[1; 64]).await.expect("a put");
+        // It has heard by now that the keys are dead.
+        for _ in 0..100 {
+            three.holdings(home).await.expect("an answer");
+        }
+        let put = async { three.put(&opens.await?, &[2; 64]).await };
+        assert_eq!(put.await, Err(DdssError::Released));
+        let mut value = [0; 64];
+        assert_eq!(one.get(&theirs, &mut value).await, Ok(1));
+        assert_eq!(value, [1; 64]);
     });
 }
 

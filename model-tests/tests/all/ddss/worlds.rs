@@ -21,6 +21,15 @@ fn a_release_beside_any_call_holds_in_every_order_and_with_an_answer_that_is_los
     }
 }
 
+/// Nobody gets what a holder of the lock puts and supersedes before it unlocks.
+#[test]
+fn under_read_and_strict_a_get_beside_two_puts_under_the_lock_sees_the_last_or_neither() {
+    for name in ["ddss-lock-hides", "ddss-lock-hides-read"] {
+        let report = explore(name, "w,g", &Options::default());
+        assert!(report.held() && report.exhaustive, "{name}");
+    }
+}
+
 /// Ends of requests commute: what is left out is told by sleep sets alone, too, and no end is lost.
 #[test]
 fn where_responses_commute_every_reduction_reaches_the_same_ends() {

@@ -47,6 +47,33 @@ fn a_name_stands_for_one_key_and_a_segment_for_its_own() {
     assert_eq!(home.keys().collect::<Vec<_>>(), [own]);
 }
 
+/// A name may be bound to a key that it had, or to any that somebody has: that keeps nothing.
+#[test]
+fn a_key_that_a_name_stands_for_is_kept_only_while_its_segment_is() {
+    let mut home = home();
+    let key = home.find(NAME).expect("it is kept");
+    assert!(home.keeps(key) && !home.keeps(Key { at: EARLIER, ..key }));
+    home.on_release(key, rank(1), 1, &[rank(0)]);
+    assert!(!home.keeps(key), "it is going");
+    home.forget(key);
+    home.on_drained(NAME, AT, rank(0)).expect("nobody else uses it");
+    assert_eq!((home.bind(NAME, Some(key), None), home.find(NAME)), (Some(key), Some(key)));
+    assert!(!home.keeps(key), "its name stands for it, and it is gone");
+}
+
+#[test]
+fn a_name_is_that_of_the_segment_that_is_kept_by_it_and_what_was_refused_does_not_come_later() {
+    let mut home = home();
+    let own = home.find(NAME).expect("it is kept");
+    let other = Key { home: rank(3), ..own };
+    assert_eq!(home.bind(NAME, Some(other), Some(own)), Some(own), "it is the segment's own");
+    home.on_release(own, rank(1), 1, &[rank(0)]);
+    assert_eq!(home.bind(NAME, Some(other), None), None, "it is the segment's own until that is gone");
+    home.on_drained(NAME, AT, rank(0)).expect("nobody else uses it");
+    assert_eq!(home.find(NAME), None);
+    assert_eq!(home.bind(NAME, Some(other), None), Some(other));
+}
+
 #[test]
 fn turns_are_granted_one_after_another_in_the_order_of_asking() {
     let mut home = home();

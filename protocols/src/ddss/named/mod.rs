@@ -149,6 +149,14 @@ struct Found {
     value: Vec<u8>,
 }
 
+impl Found {
+    /// What is in an envelope; none if there is none.
+    fn of(version: u64, bytes: &[u8]) -> Option<Found> {
+        let (name, value) = Envelope::open(bytes)?;
+        Some(Found { version, name: name.into(), value: value.into() })
+    }
+}
+
 impl<V: Verbs> Named<V> {
     /// Those of the segments of a node.
     pub fn new(rt: &Rt<V>, ddss: &Ddss<V>) -> Named<V> {
@@ -187,12 +195,14 @@ impl<V: Verbs> Named<V> {
         }
     }
 
-    /// What a segment has, whatever its name; none if it was not put by a name.
+    /// What a segment has, whatever its name, and however slowly its home answers; none if it was not put by a name.
     async fn look(&self, segment: &Segment<V>) -> Result<Option<Found>, DdssError> {
-        Ok(self.look_anew(segment, None).await?.flatten())
+        let mut bytes = vec![0; segment.spec().size as usize];
+        let version = self.ddss.get_at_leisure(segment, &mut bytes).await?;
+        Ok(Found::of(version, &bytes))
     }
 
-    /// The same, if it is of another version than this one.
+    /// What a segment has for who gets its value, by its model's promise, if it is of another version than this one.
     async fn look_anew(
         &self,
         segment: &Segment<V>,
@@ -204,11 +214,10 @@ impl<V: Verbs> Named<V> {
         let held = known.filter(|_| model == Model::Version);
         let version = self.ddss.get_if_newer(segment, held, &mut bytes).await?;
         let Some(version) = version.filter(|version| known != Some(*version)) else { return Ok(None) };
-        let found = |(name, value): (&str, &[u8])| Found { version, name: name.into(), value: value.into() };
-        Ok(Some(Envelope::open(&bytes).map(found)))
+        Ok(Some(Found::of(version, &bytes)))
     }
 
-    /// The value of a name, and its version.
+    /// What is there by a name: who replaces or removes it need not know how old that is.
     async fn read(&self, name: &str, segment: &Segment<V>) -> Result<Found, NamedError> {
         its_own(name, self.look(segment).await?)
     }

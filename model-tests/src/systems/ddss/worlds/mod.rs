@@ -95,6 +95,9 @@ pub fn worlds() -> Vec<Entry> {
         "ddss-temporal" Shipped(Model::Temporal(u32::MAX)), Held, "p,gg",
             "the same, model temporal: whole values; how old they are is judged where there is a clock";
         "ddss-lock" Shipped(Model::Strict), Held, "x,x", "the same, model strict: get and put under the lock";
+        "ddss-lock-hides" Shipped(Model::Strict), Held, "w,g",
+            "the same, model strict: nobody gets what is put under the lock and superseded before the unlock";
+        "ddss-lock-hides-read" Shipped(Model::Read), Held, "w,g", "the same, model read";
         "ddss-try-lock" Shipped(Model::Write), Held, "t,t",
             "the same, model write: get and put under the lock, if it is free";
         "ddss-null" Shipped(Model::Null), Held, "p,p,g", "the same, model null, which promises nothing";
@@ -147,6 +150,10 @@ pub fn worlds() -> Vec<Entry> {
             "delta lets a copy be one version older than it promises";
         "planted-ddss-null-as-write" Judged { serves: Model::Null, model: Model::Write }, Violated, "p,g",
             "null does not promise what write does: a get beside a put";
+        "planted-ddss-write-as-strict" Judged { serves: Model::Write, model: Model::Strict }, Violated, "w,g",
+            "write does not promise what strict does: a get while another one has the lock";
+        "planted-ddss-write-as-read" Judged { serves: Model::Write, model: Model::Read }, Violated, "w,g",
+            "nor what read does";
     };
     all.extend(mortal());
     all.extend(returning());
@@ -182,8 +189,8 @@ enum Publishing {
 impl SystemModel for Publishing {
     type System = Segments;
 
-    const LETTERS: &'static str = "p to put, g to get, e to get an earlier version (delta), x to get and put under the lock and t to do so \
-                                   if it is free, a to lock, begin to put, drop that and unlock, r to release it and s to get by the first key that was had, with an exclamation mark if its user may drop the call at any \
+    const LETTERS: &'static str = "p to put, g to get, e to get an earlier version (delta), x to get and put under the lock, w to put twice then and t to put \
+                                   once if it is free, a to lock, begin to put, drop that and unlock, r to release it and s to get by the first key that was had, with an exclamation mark if its user may drop the call at any \
                                    moment, a list for each node, as in p,g!g";
 
     /// Oracles keep what had ended before each call began, and of what has ended the highest version, the value of each version and
@@ -222,6 +229,7 @@ impl SystemModel for Publishing {
             'g' => Call::Get,
             'e' if matches!(self.work().model, Model::Delta(_)) => Call::Earlier(1),
             'x' => Call::Exchange,
+            'w' => Call::Twice,
             't' => Call::TryExchange,
             'a' => Call::Abandon,
             's' => Call::Stale,
