@@ -161,6 +161,8 @@ fn nothing_makes_an_object_of_a_file_that_is_gone() {
     assert_eq!(answers(bench.ask(2, write(0, 32))), [(2, Answer::Refused(Refusal::Stale))]);
     let data = Request::Write { bytes: bytes(0, 8), from: Source::Request(vec![1; 8]) };
     assert_eq!(answers(bench.ask(3, data)), [(3, Answer::Refused(Refusal::Stale))]);
+    let cut = Request::Cut { handle: FILE, size: 8, grows: true };
+    assert_eq!(answers(bench.ask(5, cut)), [(5, Answer::Refused(Refusal::Stale))]);
     assert!(bench.is_empty());
 }
 
