@@ -6,10 +6,9 @@ use crate::output;
 use crate::table::count;
 use serde::Serialize;
 use std::fmt::Write;
-use std::os::unix::fs::FileExt;
 use std::path::Path;
 use weft_protocols::pario::{StoreError, StoreReport, check_store, log_object};
-use weft_store::{Directory, Objects};
+use weft_store::Directory;
 use weft_verbs::ObjectName;
 
 /// What was found that is not as a clean end leaves it.
@@ -45,21 +44,20 @@ pub fn run(args: &FsckArgs) -> Result<Exit, Failure> {
     let (place, id) = (args.store.display().to_string(), directory.id().clone());
     let read = |why: &dyn std::fmt::Display| Failure::unfinished(format!("{place}: {why}"));
     let strangers = directory.strangers().map_err(|why| read(&why))?;
-    let objects = Objects::of(directory).map_err(|why| read(&why))?;
     let mut sizes = Vec::new();
-    for object in objects.list().map_err(|why| read(&why))? {
-        let size = objects.size(object).map_err(|why| read(&why).at(format_args!("object {object}")))?;
+    for object in directory.objects().map_err(|why| read(&why))? {
+        let size = directory.size(object).map_err(|why| read(&why).at(format_args!("object {object}")))?;
         sizes.push((object, size));
     }
     // All directories are the first server's.
     let has_directory = id.server == 0;
-    let report =
-        check_store(&sizes, has_directory, |object| whole(&objects, object)).map_err(|why| match why {
-            StoreError::Read { .. } => read(&why),
-            _ => Failure::bad_input(format!(
-                "{place}: {why}. No crash does that. Nothing was changed: take the store from a copy"
-            )),
-        })?;
+    let whole = |object| directory.bytes(object).map_err(|why| why.to_string());
+    let report = check_store(&sizes, has_directory, whole).map_err(|why| match why {
+        StoreError::Read { .. } => read(&why),
+        _ => Failure::bad_input(format!(
+            "{place}: {why}. No crash does that. Nothing was changed: take the store from a copy"
+        )),
+    })?;
     let findings = findings(&args.store, &report, &strangers);
     let checked = Checked {
         store: place,
@@ -79,14 +77,6 @@ pub fn run(args: &FsckArgs) -> Result<Exit, Failure> {
     }
     let clean = checked.findings.iter().all(|finding| finding.harmless);
     Ok(if clean { Exit::Held } else { Exit::Violated })
-}
-
-fn whole(objects: &Objects, object: ObjectName) -> Result<Vec<u8>, String> {
-    let size = objects.size(object).map_err(|why| why.to_string())?;
-    let mut bytes = vec![0; usize::try_from(size).map_err(|why| why.to_string())?];
-    let read = objects.read(object, 0, bytes.len(), |file, done, at| file.read_at(&mut bytes[done..], at));
-    bytes.truncate(read.map_err(|why| why.to_string())?);
-    Ok(bytes)
 }
 
 fn findings(store: &Path, report: &StoreReport, strangers: &[String]) -> Vec<Finding> {

@@ -260,6 +260,38 @@ impl Directory {
         &self.id
     }
 
+    /// The names of all objects, in order.
+    ///
+    /// # Errors
+    ///
+    /// What the operating system says.
+    pub fn objects(&self) -> io::Result<Vec<ObjectName>> {
+        let mut found = Vec::new();
+        for entry in fs::read_dir(&self.path)? {
+            found.extend(object_of(&entry?.file_name()));
+        }
+        found.sort_unstable();
+        Ok(found)
+    }
+
+    /// An object's size in bytes.
+    ///
+    /// # Errors
+    ///
+    /// What the operating system says.
+    pub fn size(&self, object: ObjectName) -> io::Result<u64> {
+        Ok(fs::metadata(file_of(&self.path, object))?.len())
+    }
+
+    /// All bytes of an object, for who may read the store and not write it.
+    ///
+    /// # Errors
+    ///
+    /// What the operating system says.
+    pub fn bytes(&self, object: ObjectName) -> io::Result<Vec<u8>> {
+        fs::read(file_of(&self.path, object))
+    }
+
     /// Files in it that are none of a store's.
     ///
     /// # Errors

@@ -9,7 +9,7 @@
 //! A file that is closed hears of no error any more by which bytes written to it are lost. So one with bytes that no sync has seen is
 //! synced before it is closed, and stays open where that fails.
 
-use crate::directory::{Directory, file_of, object_of};
+use crate::directory::{Directory, file_of};
 use crate::recording::Recording;
 use std::collections::BTreeMap;
 use std::fs::{self, File, OpenOptions};
@@ -110,15 +110,7 @@ impl Objects {
     ///
     /// The directory cannot be read.
     pub fn list(&self) -> Result<Vec<ObjectName>, DiskError> {
-        let read = || {
-            let mut found = Vec::new();
-            for entry in fs::read_dir(self.directory.path())? {
-                found.extend(object_of(&entry?.file_name()));
-            }
-            found.sort_unstable();
-            Ok(found)
-        };
-        read().map_err(|why: io::Error| told(&why))
+        self.directory.objects().map_err(|why| told(&why))
     }
 
     /// Makes an empty object, durably.
@@ -158,9 +150,9 @@ impl Objects {
     ///
     /// It is not there; or [`DiskError::Io`].
     pub fn size(&self, object: ObjectName) -> Result<u64, DiskError> {
-        match fs::metadata(self.path(object)) {
+        match self.directory.size(object) {
             Err(why) if why.kind() == ErrorKind::NotFound => Err(DiskError::NoObject(object)),
-            found => found.map(|found| found.len()).map_err(|why| told(&why)),
+            size => size.map_err(|why| told(&why)),
         }
     }
 

@@ -1,7 +1,8 @@
 //! `weft fsck`: stores as servers leave them, damaged ones, and ones of somebody else. None of them is changed.
 
 use crate::common::{Scratch, err, out, run};
-use std::fs::{self, File};
+use std::fs::{self, File, Permissions};
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use weft_check::paper::{Cluster, Machine};
 use weft_protocols::pario::{Distribution, FsConfig, Pario};
@@ -210,4 +211,30 @@ fn what_is_no_store_of_this_program_or_is_in_use_is_left_alone() {
     assert_eq!(fsck(&path), (Some(2), none.into()));
     let missing = run(&["fsck", &scratch.path("nowhere")]);
     assert_eq!((missing.status.code(), err(&missing).lines().count()), (Some(2), 1));
+}
+
+/// Who may write everything, as root may, is not refused either way.
+#[test]
+fn a_store_that_may_be_read_and_not_written_is_looked_at() {
+    let scratch = Scratch::new("fsck_read_only");
+    let path = store(&scratch, &disk());
+    let allow = |path: &Path, mode| fs::set_permissions(path, Permissions::from_mode(mode)).unwrap();
+    fs::read_dir(&path).unwrap().for_each(|file| allow(&file.unwrap().path(), 0o444));
+    allow(&path, 0o555);
+    let (code, said) = fsck(&path);
+    allow(&path, 0o755);
+    assert_eq!(code, Some(0), "{said}");
+    assert!(said.ends_with("clean\n"), "{said}");
+}
+
+#[test]
+fn what_cannot_be_read_is_told_as_the_system_says_it() {
+    let scratch = Scratch::new("fsck_unreadable");
+    let path = store(&scratch, &[]);
+    fs::create_dir(path.join(ObjectName(1 << 63).to_string())).unwrap();
+    let output = run(&["fsck", &path.display().to_string()]);
+    assert_eq!(output.status.code(), Some(3));
+    let said = err(&output).replace(&path.display().to_string(), "STORE");
+    let why = "Is a directory (os error 21)";
+    assert_eq!(said, format!("weft: STORE: object 8000000000000000 cannot be read: {why}\n"));
 }

@@ -5,7 +5,7 @@ use super::buffer::Buffer;
 use super::messages::Request;
 use super::service::{Life, Shared};
 use crate::rt::BufferGuard;
-use crate::transport::{Lost, NotExecuted, OpError};
+use crate::transport::{BEFORE_MEMORY_IS_ASKED_FOR, Lost, NotExecuted, OpError};
 use std::future::poll_fn;
 use std::pin::pin;
 use std::rc::Rc;
@@ -103,6 +103,8 @@ pub(super) async fn moved<V: Verbs>(shared: &Shared<V>, life: Life, list: &[Tran
             };
             match posted {
                 Ok(()) => rest = now,
+                // Messages carry a transfer over another rail than the memory's, and need some for themselves.
+                Err(why) if why.lacks_memory() => shared.rt.sleep(BEFORE_MEMORY_IS_ASKED_FOR).await,
                 Err(why) if is_final(&why) => return false,
                 Err(why) => {
                     again(shared, &why);

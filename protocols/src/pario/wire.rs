@@ -62,23 +62,23 @@ pub(super) enum Wire<V: Verbs> {
 }
 
 impl<V: Verbs> Wire<V> {
-    /// Sends a request as soon as there is room for it.
+    /// Sends a request as soon as there is room and memory for it.
     pub(super) async fn ask(&self, to: Rank, id: u64, request: Request) -> Result<(), FsError> {
         match self {
             Wire::Mesh(mesh) => {
                 let bytes = request.encode(id);
-                send(mesh, to, || &bytes).await
+                Ok(mesh.send_once_possible(to, CHANNEL, || &bytes).await?)
             }
             Wire::Streams(streams) => streams.ask(to, request.into_frame(id)).await,
         }
     }
 
-    /// Sends an answer as soon as there is room for it.
+    /// Sends an answer as soon as there is room and memory for it.
     pub(super) async fn answer(&self, to: Rank, id: u64, answer: Answer) -> Result<(), FsError> {
         match self {
             Wire::Mesh(mesh) => {
                 let bytes = answer.encode(id);
-                send(mesh, to, || &bytes).await
+                Ok(mesh.send_once_possible(to, CHANNEL, || &bytes).await?)
             }
             Wire::Streams(streams) => streams.answer(to, answer.into_frame(id)).await,
         }
@@ -92,7 +92,7 @@ impl<V: Verbs> Wire<V> {
         answer: impl Fn() -> Answer,
     ) -> Result<(), FsError> {
         match self {
-            Wire::Mesh(mesh) => send(mesh, to, || answer().encode(id)).await,
+            Wire::Mesh(mesh) => Ok(mesh.send_once_possible(to, CHANNEL, || answer().encode(id)).await?),
             Wire::Streams(_) => self.answer(to, id, answer()).await,
         }
     }
@@ -125,21 +125,6 @@ impl<V: Verbs> Wire<V> {
     /// Whether data that ride in a message are copied into it.
     pub(super) fn copies(&self) -> bool {
         matches!(self, Wire::Mesh(_))
-    }
-}
-
-async fn send<V: Verbs, B: AsRef<[u8]>>(
-    mesh: &Mesh<V>,
-    to: Rank,
-    bytes: impl Fn() -> B,
-) -> Result<(), FsError> {
-    loop {
-        mesh.room(to).await?;
-        match mesh.send(to, CHANNEL, bytes().as_ref()) {
-            // Another task took the place.
-            Err(SendError::Full { .. }) => {}
-            done => return Ok(done?),
-        }
     }
 }
 

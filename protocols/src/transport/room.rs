@@ -6,7 +6,7 @@
 
 use super::mesh::{Mesh, Shared};
 use super::peer::{Peer, Waiter};
-use super::{Rank, SendError};
+use super::{BEFORE_MEMORY_IS_ASKED_FOR, Channel, Rank, SendError};
 use std::collections::VecDeque;
 use std::pin::Pin;
 use std::task::{Context, Poll};
@@ -24,6 +24,28 @@ impl<V: Verbs> Mesh<V> {
         let shared = &*self.shared;
         let ended = shared.with_peer(index, |peer| peer.ended);
         Room { shared, to, index, ended, ticket: None }.await
+    }
+
+    /// Sends a message as soon as there is room and memory for it. It is what it is when it is sent, and not before.
+    ///
+    /// # Errors
+    ///
+    /// As [`Mesh::room`], or the message is too long.
+    pub(crate) async fn send_once_possible<B: AsRef<[u8]>>(
+        &self,
+        to: Rank,
+        channel: Channel,
+        bytes: impl Fn() -> B,
+    ) -> Result<(), SendError> {
+        loop {
+            self.room(to).await?;
+            match self.send(to, channel, bytes().as_ref()) {
+                // Another task took the place.
+                Err(SendError::Full { .. }) => {}
+                Err(why) if why.lacks_memory() => self.shared.rt.sleep(BEFORE_MEMORY_IS_ASKED_FOR).await,
+                done => return done,
+            }
+        }
     }
 }
 

@@ -20,6 +20,7 @@ mod members;
 mod pario_dropped;
 mod pario_growing;
 mod pario_limits;
+mod pario_memory;
 mod pario_remote;
 mod pario_restart;
 mod sdp;

@@ -151,6 +151,7 @@ impl System for Files {
     fn oracles(work: &PfWork, _: u32) -> FileOracles {
         let oracles = FileOracles::new(work.files, work.directories).surviving(work.servers, work.survival());
         let by_stream = work.wire == workload::By::Tcp;
+        let oracles = oracles.striped(work.strip);
         oracles.failing_early(by_stream).losing_open(by_stream || work.guests)
     }
 

@@ -351,8 +351,7 @@ impl<V: Verbs> Pario<V> {
                 self.0.rt.yield_now().await;
             }
         }
-        let answers = answers_of(parts).await;
-        refused.map_or(answers, Err)
+        answers_of(parts, refused).await
     }
 
     /// The accesses for which a server is asked one by one, and whether their data ride in messages. By verbs that is one; a list
@@ -437,12 +436,14 @@ impl<V: Verbs> Pario<V> {
     }
 }
 
-/// All answers; the first error once all have come.
-async fn answers_of(parts: Vec<Part>) -> Result<Vec<PartAnswer>, FsError> {
-    let (mut answers, mut failed) = (Vec::with_capacity(parts.len()), None);
+/// All answers once all have come; or why one was not asked, or else the first error. But that a server may yet do its part counts before
+/// all else: who is told that a call has failed takes it to be over.
+async fn answers_of(parts: Vec<Part>, refused: Option<FsError>) -> Result<Vec<PartAnswer>, FsError> {
+    let (mut answers, mut failed) = (Vec::with_capacity(parts.len()), refused);
     for Part { number, access, told } in parts {
         match calls::answer(told).await {
             Ok(answer) => answers.push((number, access, answer)),
+            Err(FsError::Unknown) => failed = Some(FsError::Unknown),
             Err(why) => failed = failed.or(Some(why)),
         }
     }
@@ -516,7 +517,39 @@ impl Drop for Loaded<'_> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::error::Refusal;
     use super::*;
+    use crate::rt::sync::oneshot;
+    use std::pin::pin;
+    use std::task::{Context, Poll, Waker};
+
+    /// What servers have answered, by their parts.
+    fn answered<const N: usize>(answers: [Answered; N]) -> Vec<Part> {
+        let part = |(number, answer): (u16, Answered)| {
+            let (tell, told) = oneshot();
+            assert!(tell.send(answer).is_ok());
+            Part { number, access: None, told }
+        };
+        (0..).zip(answers).map(part).collect()
+    }
+
+    /// By a byte stream that broke, a server may yet read what it was asked.
+    #[test]
+    fn a_call_of_which_a_server_may_yet_do_its_part_does_not_end_as_one_that_failed() {
+        let full = || Ok(Answer::Refused(Refusal::Full));
+        for (answers, refused) in [
+            ([full(), Err(FsError::Unknown)], None),
+            ([Err(FsError::Unknown), full()], None),
+            ([Ok(Answer::Done), Err(FsError::Unknown)], Some(FsError::Closed)),
+        ] {
+            let ended = pin!(answers_of(answered(answers), refused));
+            let ended = ended.poll(&mut Context::from_waker(Waker::noop()));
+            assert_eq!(ended.map_ok(drop), Poll::Ready(Err(FsError::Unknown)));
+        }
+        let ended = pin!(answers_of(answered([full(), Ok(Answer::Done)]), None));
+        let ended = ended.poll(&mut Context::from_waker(Waker::noop()));
+        assert_eq!(ended.map_ok(drop), Poll::Ready(Err(FsError::Full)));
+    }
 
     #[test]
     fn what_a_dropped_sync_did_not_cover_is_the_next_ones_matter() {

@@ -10,6 +10,7 @@
 
 use super::super::content::Value;
 use super::super::history::{Call, Cells, Event, Timeless, What};
+use super::lost::Unsynced;
 use crate::history::{ClientId, HistoryEvent, RequestId};
 use crate::oracle::Oracle;
 use std::collections::BTreeMap;
@@ -196,10 +197,7 @@ const SECTOR: u32 = 512;
 #[derive(Clone, Debug, Default, Hash)]
 pub struct Linearizable {
     pub(super) survival: Survival,
-    /// There is one server: a crash is that of whoever was written to.
-    pub(super) single: bool,
-    /// The oldest answers to writes of a client to a file that it has not synced since.
-    unsynced: BTreeMap<(ClientId, u64), Nanos>,
+    pub(super) unsynced: Unsynced,
     /// When a server crashed last.
     crashed: Nanos,
     /// Bytes of a cell, of all that were told of.
@@ -229,9 +227,11 @@ fn cell_of<'a>(
 impl Linearizable {
     fn ended(&mut self, event: &Event) -> Result<(), String> {
         if event.what == What::Dropped {
-            // What was open for the call is closed with it, and what that finds is told to nobody.
-            self.unsynced.retain(|(client, _), _| *client != event.request.client);
+            // What was open for the call is closed with it.
+            self.unsynced.dropped(event.request.client);
         }
+        let handle = if let What::Opened(handle) = event.what { Some(handle) } else { None };
+        self.unsynced.ended(event.request, handle);
         let Some((began, call)) = self.open.remove(&event.request) else { return Ok(()) };
         let oldest = self.open.values().map(|(began, _)| *began).min().unwrap_or(event.at());
         let judged = match (call, &event.what) {
@@ -265,20 +265,20 @@ impl Linearizable {
                 self.kept(event.request.client, file, began)
             }
             (Call::Sync(file) | Call::Close(file), What::Lost) => {
-                self.unsynced.remove(&(event.request.client, file));
+                self.unsynced.told(event.request.client, file);
                 match self.crashed {
                     Nanos::ZERO => Err("is told of lost writes, and no server has crashed".to_string()),
                     _ => Ok(()),
                 }
             }
+            (Call::Sync(file), What::Stale | What::Failed) => {
+                self.unsynced.failed(event.request.client, file);
+                Ok(())
+            }
             // A write that failed or was dropped may have its effect at any time.
             _ => Ok(()),
         };
-        if let (Call::Write(Cells { file, .. }) | Call::Append(file, ..), What::Done | What::At(_)) =
-            (call, &event.what)
-        {
-            self.unsynced.entry((event.request.client, file)).or_insert(event.at());
-        }
+        self.answered(event, call);
         self.cuts.retain(|cut| cut.ended >= oldest);
         if let Call::Write(cells) | Call::Read(cells) = call {
             for cell in cells.all() {
@@ -289,6 +289,25 @@ impl Linearizable {
             }
         }
         judged.map_err(|why| format!("{}: {why}", Timeless(event)))
+    }
+
+    /// A write was answered, if the call is one.
+    fn answered(&mut self, event: &Event, call: Call) {
+        let (client, at) = (event.request.client, event.at());
+        match (call, &event.what) {
+            (Call::Write(cells), What::Done) => {
+                let bytes = u64::from(cells.bytes);
+                for first in cells.rows() {
+                    let row = first * bytes..(first + u64::from(cells.cells)) * bytes;
+                    self.unsynced.answered(client, cells.file, &row, at);
+                }
+            }
+            (Call::Append(file, cells, bytes), What::At(first)) => {
+                let end = first + u64::from(cells) * u64::from(bytes);
+                self.unsynced.answered(client, file, &(*first..end), at);
+            }
+            _ => {}
+        }
     }
 
     fn each(
@@ -376,9 +395,8 @@ impl Linearizable {
 
     /// A client is told that nothing of a file is lost that it wrote and did not sync.
     fn kept(&mut self, client: ClientId, file: u64, began: Nanos) -> Result<(), String> {
-        let written = self.unsynced.remove(&(client, file));
-        let lost = written.is_some_and(|written| written < self.crashed && self.crashed < began);
-        match lost && self.single && self.survival == Survival::Synced {
+        let lost = self.unsynced.kept(client, file, began);
+        match lost && self.survival == Survival::Synced {
             true => Err("is not told that its server crashed since it wrote".to_string()),
             false => Ok(()),
         }
@@ -387,7 +405,7 @@ impl Linearizable {
     /// A node has crashed and is there again, a server or not: its clients' calls never end.
     pub(super) fn restarted(&mut self, node: u32, serves: bool, at: Nanos) {
         self.open.retain(|request, _| request.client.node != node);
-        self.unsynced.retain(|(client, _), _| client.node != node);
+        self.unsynced.restarted(node, serves, at);
         if serves {
             self.crashed = at;
             let (survival, bytes) = (self.survival, self.bytes);
@@ -414,6 +432,7 @@ impl Oracle<Event> for Linearizable {
                 self.bytes = self.bytes.max(bytes);
                 self.appends.insert(request, (file, began));
             }
+            Call::Create(number) => self.unsynced.makes(request, number),
             Call::Truncate(file, from, _) => {
                 self.cuts_off(Cut { request, file, from, began, ended: Nanos::MAX });
             }

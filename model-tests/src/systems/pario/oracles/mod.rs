@@ -1,6 +1,7 @@
 //! The promises of files.
 
 mod cells;
+mod lost;
 mod names;
 mod opened;
 mod places;
@@ -48,8 +49,14 @@ impl FileOracles {
 
     /// The same where the first so many nodes are servers, and what of theirs survives a crash.
     pub fn surviving(mut self, servers: u32, survival: Survival) -> FileOracles {
-        (self.servers, self.bytes.single, self.bytes.survival) = (servers, servers == 1, survival);
+        (self.servers, self.bytes.unsynced.servers, self.bytes.survival) = (servers, servers, survival);
         self.told.survival = survival;
+        self
+    }
+
+    /// The same where the strips of the n-th file begin at the n-th server, and have so many bytes.
+    pub fn striped(mut self, strip: u32) -> FileOracles {
+        self.bytes.unsynced.strip = strip;
         self
     }
 

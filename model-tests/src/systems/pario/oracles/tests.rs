@@ -211,6 +211,40 @@ fn what_was_synced_survives_and_who_wrote_without_is_told_once() {
     assert_eq!(judged(oracles(), &false_alarm), ["bytes"]);
 }
 
+/// The file is striped over three servers by two cells, and what is written is its third strip.
+#[test]
+fn who_wrote_without_a_sync_is_told_of_the_crash_of_the_server_that_has_it_and_of_no_other_one() {
+    let judged = |number, rest: &[Told]| {
+        let oracles = FileOracles::new(2, 0).surviving(3, Survival::Synced).striped(64);
+        let written = [
+            (1, (5, 0), What::Calls(Call::Create(number))),
+            (2, (5, 0), What::Opened(1)),
+            (3, (5, 1), WRITES),
+            (4, (5, 1), What::Done),
+        ];
+        judged(oracles, &[&written[..], rest].concat())
+    };
+    let synced = |number, crashed, end| {
+        judged(number, &[(5, (crashed, 9), What::Restarted), (6, (5, 2), SYNCS), (7, (5, 2), end)])
+    };
+    for (number, server) in [(0, 2), (1, 0)] {
+        for crashed in 0..3 {
+            let wrong: &[&str] = if crashed == server { &["bytes"] } else { &[] };
+            assert_eq!(synced(number, crashed, What::Done), wrong, "file {number}, server {crashed}");
+            assert_eq!(synced(number, crashed, What::Lost), NOTHING);
+            assert_eq!(synced(number, crashed, What::Failed), NOTHING);
+        }
+    }
+    let again = [
+        (5, (5, 2), SYNCS),
+        (6, (5, 2), What::Failed),
+        (7, (2, 9), What::Restarted),
+        (8, (5, 3), SYNCS),
+        (9, (5, 3), What::Done),
+    ];
+    assert_eq!(judged(0, &again), NOTHING, "the one that failed may have covered it");
+}
+
 #[test]
 fn a_name_is_known_again_after_a_call_that_was_alone() {
     let history = |then| {

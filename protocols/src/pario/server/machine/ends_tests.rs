@@ -161,6 +161,8 @@ fn nothing_makes_an_object_of_a_file_that_is_gone() {
     assert_eq!(answers(bench.ask(2, write(0, 32))), [(2, Answer::Refused(Refusal::Stale))]);
     let data = Request::Write { bytes: bytes(0, 8), from: Source::Request(vec![1; 8]) };
     assert_eq!(answers(bench.ask(3, data)), [(3, Answer::Refused(Refusal::Stale))]);
+    let cut = Request::Cut { handle: FILE, size: 8, grows: true };
+    assert_eq!(answers(bench.ask(5, cut)), [(5, Answer::Refused(Refusal::Stale))]);
     assert!(bench.is_empty());
 }
 
@@ -428,6 +430,34 @@ fn a_guest_that_was_forgotten_opens_no_file_again_of_which_objects_may_be_gone()
         let told = answers(bench.on(Event::Request { from: rank(9), id: 3, request: read }));
         assert_eq!(told, [(3, Answer::Refused(Refusal::Stale))]);
     }
+}
+
+/// The file has objects on two servers, and the other one's disk fails.
+#[test]
+fn an_object_that_a_server_could_not_remove_is_removed_in_the_homes_next_life() {
+    let mut bench = logged(Names::default(), None);
+    bench.ask(1, create("a", Distribution::stripe(8, 2, 0).unwrap()));
+    let (mut log, told) = committed(&mut bench);
+    let [(1, Answer::Opened { handle, .. })] = told[..] else { panic!("{told:?}") };
+    bench.ask(2, Request::Close { handle, epoch: EPOCH });
+    bench.ask(3, Request::Unlink { path: Path::new("a").unwrap() });
+    log.extend(committed(&mut bench).0);
+    let [Action::Store { op: own, .. }, Action::Spread { op: other, .. }] = bench.actions[..] else {
+        panic!("{:?}", bench.actions)
+    };
+    bench.on(Event::Stored { op: own, end: Ok(Stored::Done) });
+    let told = answers(bench.on(Event::Spread { op: other, end: Err(Refusal::Io) }));
+    assert_eq!(told, [(3, Answer::Done)], "it has no name any more");
+    assert!(bench.is_empty());
+    // What the home says of files from now on does not say that this one has no objects.
+    bench.ask(4, create("b", Distribution::single(0)));
+    log.extend(committed(&mut bench).0);
+    let mut bench = next_life(&log);
+    let begun = bench.on(Event::Heard { client: rank(0), open: Vec::new(), more: false }).to_vec();
+    let [Action::Store { call, .. }, Action::Spread { server: 1, request, .. }] = &begun[..] else {
+        panic!("{begun:?}")
+    };
+    assert_eq!((call, request), (&StoreCall::Remove(handle), &Request::Remove { handle }));
 }
 
 #[test]

@@ -427,6 +427,7 @@ impl Machine {
                 self.in_turn(op, handle, vec![WHOLE], StoreCall::Remove(handle), out);
             }
             Request::Cut { handle, size, grows } => {
+                self.lives(handle)?;
                 let op = self.begin(Op::Plain { from, id });
                 self.in_turn(op, handle, vec![WHOLE], StoreCall::Cut { handle, size, grows }, out);
             }

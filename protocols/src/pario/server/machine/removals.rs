@@ -59,9 +59,9 @@ impl Machine {
         let Some(Spread { handle, removes, failed, answer, .. }) = self.spread.remove(&number) else {
             return;
         };
-        // Whoever looks at a store finds an object that could not be removed.
+        // Who removes a file has done so, whatever is left of it. Its log says that it ends, so the home's next life removes the rest.
         let refused = failed.filter(|_| !removes);
-        if removes {
+        if removes && failed.is_none() {
             self.ended(handle);
         }
         let answered =
