@@ -15,6 +15,7 @@ use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::ops::Range;
 use std::rc::{Rc, Weak};
 use std::sync::Arc;
 use weft_store::Objects;
@@ -234,6 +235,12 @@ fn largest_message(ports: impl Iterator<Item = u32>) -> u32 {
     ports.fold(i32::MAX as u32, u32::min)
 }
 
+/// The numbers of the GIDs of a table of that length, all that the contract has numbers for. Each virtual network and each IPv6 address
+/// takes some: the IPv4 address may be far behind.
+fn gid_numbers(table: i32) -> Range<u8> {
+    0..u8::try_from(table.max(0)).unwrap_or(u8::MAX)
+}
+
 /// Who has told no address cannot be reached: to ask a resolver may block.
 pub(crate) const NO_ADDRESS: &str = "nobody told the address of a machine of that name";
 
@@ -302,9 +309,9 @@ impl ContextInner {
         found.map(IpAddr::V4)
     }
 
-    /// The numbers of a port's GIDs, as far as anybody has more.
-    fn gids(&self, port: u8) -> std::ops::Range<u8> {
-        0..self.raw.port(port).map_or(0, |port| port.gid_tbl_len.clamp(0, 32) as u8)
+    /// The numbers of a port's GIDs.
+    fn gids(&self, port: u8) -> Range<u8> {
+        self.raw.port(port).map_or(0..0, |port| gid_numbers(port.gid_tbl_len))
     }
 
     /// The network interface of an InfiniBand port: IPoIB's.
@@ -542,6 +549,12 @@ mod tests {
         assert_eq!(known(&told, "n1"), Some(IpAddr::from([10, 0, 0, 1])));
         assert_eq!(known(&told, "10.0.0.2"), Some(IpAddr::from([10, 0, 0, 2])));
         assert_eq!(known(&told, "localhost"), None);
+    }
+
+    #[test]
+    fn an_address_is_looked_for_among_all_gids_of_a_port() {
+        assert_eq!([0, 16, 128, 256, -1].map(|table| gid_numbers(table).len()), [0, 16, 128, 255, 0]);
+        assert!(gid_numbers(256).contains(&33));
     }
 
     #[test]
