@@ -12,7 +12,7 @@ use crate::oob::HwOob;
 use crate::reactor::{Hint, Reactor};
 use crate::Hw;
 use std::cell::{Cell, RefCell};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::ops::Range;
@@ -213,7 +213,7 @@ pub(crate) struct ContextInner {
     port: Cell<u8>,
     gid: Cell<Option<u8>>,
     /// Why peers could not be reached: what the contract's events have no room for.
-    troubles: RefCell<Vec<String>>,
+    troubles: RefCell<Troubles>,
     host: HwHost,
     /// What the machine's disk has, and the disk once somebody has asked for it.
     store: Option<Arc<Objects>>,
@@ -223,6 +223,23 @@ pub(crate) struct ContextInner {
     pub reactor: Reactor,
     /// Last, so that it is dropped last.
     pub raw: Rc<ffi::Context>,
+}
+
+/// What could not be reached and why, each thing once, the last one last.
+#[derive(Default)]
+struct Troubles(VecDeque<String>);
+
+impl Troubles {
+    /// The most that are kept for who takes them.
+    const MOST: usize = 64;
+
+    fn add(&mut self, text: String) {
+        self.0.retain(|known| *known != text);
+        if self.0.len() == Troubles::MOST {
+            self.0.pop_front();
+        }
+        self.0.push_back(text);
+    }
 }
 
 /// Most inline bytes that this backend offers. `ibverbs` does not say what a device can take; all drivers that are
@@ -364,7 +381,7 @@ impl ContextInner {
     }
 
     pub(crate) fn trouble(&self, text: String) {
-        self.troubles.borrow_mut().push(text);
+        self.troubles.borrow_mut().add(text);
     }
 }
 
@@ -375,9 +392,10 @@ impl HwContext {
         self.0.peers.borrow_mut().insert(name.to_string(), address);
     }
 
-    /// Takes what is known about peers that could not be reached: who and why, a sentence each.
+    /// Takes what is known about peers that could not be reached: who and why, a sentence each, the last one last. Of what nobody takes
+    /// there are the last 64 that differ.
     pub fn take_troubles(&self) -> Vec<String> {
-        self.0.troubles.take()
+        self.0.troubles.take().0.into()
     }
 
     /// Chooses a port, and which of its GIDs peers are to reach it by. Without this it is port 1, and the GID of
@@ -549,6 +567,16 @@ mod tests {
         assert_eq!(known(&told, "n1"), Some(IpAddr::from([10, 0, 0, 1])));
         assert_eq!(known(&told, "10.0.0.2"), Some(IpAddr::from([10, 0, 0, 2])));
         assert_eq!(known(&told, "localhost"), None);
+    }
+
+    #[test]
+    fn troubles_that_nobody_takes_are_bounded_and_the_last_one_is_there() {
+        let mut troubles = Troubles::default();
+        (0..1_000).for_each(|number| troubles.add(number.to_string()));
+        assert_eq!((troubles.0.len(), troubles.0.back().map(String::as_str)), (Troubles::MOST, Some("999")));
+        troubles.add("990".to_string());
+        assert_eq!(troubles.0.len(), Troubles::MOST, "what is known is not told twice");
+        assert_eq!(troubles.0.iter().skip(Troubles::MOST - 2).collect::<Vec<_>>(), ["999", "990"]);
     }
 
     #[test]

@@ -67,7 +67,7 @@ pub struct Node {
     /// By which of its addresses other nodes reach this one's byte streams, where systems run by `tcp`. Default: the one by which it
     /// reaches the meeting place.
     pub address: Option<IpAddr>,
-    /// The RDMA device that systems use. Default: the first one that has an active port and an address.
+    /// The RDMA device that systems use. Default: the first one that has an IP address.
     pub device: Option<String>,
     /// Its port, from 1. Default: 1.
     pub device_port: Option<u8>,
