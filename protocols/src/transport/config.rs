@@ -197,6 +197,12 @@ impl MeshConfig {
         if rank == self.me { self.service } else { self.calls.unwrap_or(self.service) }
     }
 
+    /// How long an adapter asks for an acknowledgement before it gives a connection up, at least: it asks once and `retry` times more, and
+    /// waits for one time-out each time, which may take it up to four times as long. None: it never does.
+    pub fn detection(&self) -> Option<Nanos> {
+        Some(self.timeout.span()? * (u64::from(self.retry.count()) + 1))
+    }
+
     /// How many bytes of buffers a busy connection to another node takes, on this side of it: its receive buffers, and those of
     /// as many messages in flight, which is what credits allow.
     pub fn buffer_bytes(&self) -> u64 {
