@@ -66,7 +66,7 @@ pub struct NodeArgs {
 /// Which RDMA device, and where on it.
 #[derive(Debug, Args)]
 pub struct DeviceArgs {
-    /// The RDMA device; where the scenario has several rails, once for each [default: the first that has an active port and an IP address]
+    /// The RDMA device; where the scenario has several rails, once for each [default: the first that has an IP address]
     #[arg(long = "device", value_name = "NAME")]
     pub devices: Vec<String>,
     /// The device's port [default: 1]

@@ -12,9 +12,10 @@ use crate::oob::HwOob;
 use crate::reactor::{Hint, Reactor};
 use crate::Hw;
 use std::cell::{Cell, RefCell};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::ops::Range;
 use std::rc::{Rc, Weak};
 use std::sync::Arc;
 use weft_store::Objects;
@@ -212,7 +213,7 @@ pub(crate) struct ContextInner {
     port: Cell<u8>,
     gid: Cell<Option<u8>>,
     /// Why peers could not be reached: what the contract's events have no room for.
-    troubles: RefCell<Vec<String>>,
+    troubles: RefCell<Troubles>,
     host: HwHost,
     /// What the machine's disk has, and the disk once somebody has asked for it.
     store: Option<Arc<Objects>>,
@@ -224,6 +225,23 @@ pub(crate) struct ContextInner {
     pub raw: Rc<ffi::Context>,
 }
 
+/// What could not be reached and why, each thing once, the last one last.
+#[derive(Default)]
+struct Troubles(VecDeque<String>);
+
+impl Troubles {
+    /// The most that are kept for who takes them.
+    const MOST: usize = 64;
+
+    fn add(&mut self, text: String) {
+        self.0.retain(|known| *known != text);
+        if self.0.len() == Troubles::MOST {
+            self.0.pop_front();
+        }
+        self.0.push_back(text);
+    }
+}
+
 /// Most inline bytes that this backend offers. `ibverbs` does not say what a device can take; all drivers that are
 /// known to work here grant this much.
 const MAX_INLINE: u32 = 220;
@@ -232,6 +250,12 @@ const MAX_INLINE: u32 = 220;
 /// cannot tell so much.
 fn largest_message(ports: impl Iterator<Item = u32>) -> u32 {
     ports.fold(i32::MAX as u32, u32::min)
+}
+
+/// The numbers of the GIDs of a table of that length, all that the contract has numbers for. Each virtual network and each IPv6 address
+/// takes some: the IPv4 address may be far behind.
+fn gid_numbers(table: i32) -> Range<u8> {
+    0..u8::try_from(table.max(0)).unwrap_or(u8::MAX)
 }
 
 /// Who has told no address cannot be reached: to ask a resolver may block.
@@ -302,9 +326,9 @@ impl ContextInner {
         found.map(IpAddr::V4)
     }
 
-    /// The numbers of a port's GIDs, as far as anybody has more.
-    fn gids(&self, port: u8) -> std::ops::Range<u8> {
-        0..self.raw.port(port).map_or(0, |port| port.gid_tbl_len.clamp(0, 32) as u8)
+    /// The numbers of a port's GIDs.
+    fn gids(&self, port: u8) -> Range<u8> {
+        self.raw.port(port).map_or(0..0, |port| gid_numbers(port.gid_tbl_len))
     }
 
     /// The network interface of an InfiniBand port: IPoIB's.
@@ -357,7 +381,7 @@ impl ContextInner {
     }
 
     pub(crate) fn trouble(&self, text: String) {
-        self.troubles.borrow_mut().push(text);
+        self.troubles.borrow_mut().add(text);
     }
 }
 
@@ -368,9 +392,10 @@ impl HwContext {
         self.0.peers.borrow_mut().insert(name.to_string(), address);
     }
 
-    /// Takes what is known about peers that could not be reached: who and why, a sentence each.
+    /// Takes what is known about peers that could not be reached: who and why, a sentence each, the last one last. Of what nobody takes
+    /// there are the last 64 that differ.
     pub fn take_troubles(&self) -> Vec<String> {
-        self.0.troubles.take()
+        self.0.troubles.take().0.into()
     }
 
     /// Chooses a port, and which of its GIDs peers are to reach it by. Without this it is port 1, and the GID of
@@ -542,6 +567,22 @@ mod tests {
         assert_eq!(known(&told, "n1"), Some(IpAddr::from([10, 0, 0, 1])));
         assert_eq!(known(&told, "10.0.0.2"), Some(IpAddr::from([10, 0, 0, 2])));
         assert_eq!(known(&told, "localhost"), None);
+    }
+
+    #[test]
+    fn troubles_that_nobody_takes_are_bounded_and_the_last_one_is_there() {
+        let mut troubles = Troubles::default();
+        (0..1_000).for_each(|number| troubles.add(number.to_string()));
+        assert_eq!((troubles.0.len(), troubles.0.back().map(String::as_str)), (Troubles::MOST, Some("999")));
+        troubles.add("990".to_string());
+        assert_eq!(troubles.0.len(), Troubles::MOST, "what is known is not told twice");
+        assert_eq!(troubles.0.iter().skip(Troubles::MOST - 2).collect::<Vec<_>>(), ["999", "990"]);
+    }
+
+    #[test]
+    fn an_address_is_looked_for_among_all_gids_of_a_port() {
+        assert_eq!([0, 16, 128, 256, -1].map(|table| gid_numbers(table).len()), [0, 16, 128, 255, 0]);
+        assert!(gid_numbers(256).contains(&33));
     }
 
     #[test]

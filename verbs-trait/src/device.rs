@@ -167,7 +167,8 @@ pub enum AsyncEvent {
     LidChange(u8),
     /// A port's GID table changed.
     GidChange(u8),
-    /// The device failed; nothing on it works any more. It may be the last that is heard of it: a node whose devices all say so has ended.
+    /// The device failed; nothing on it works any more. It may be the last that is heard of it: a node has ended when the device of its
+    /// memory, the first one, says so.
     DeviceFatal,
     /// An event that this contract has no name for, by its number.
     Unknown(u32),

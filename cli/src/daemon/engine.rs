@@ -3,6 +3,7 @@
 use super::frame::{Frame, Kind};
 use super::machine::{Backend, Machine};
 use super::services::{Own, Services};
+use super::troubles;
 use crate::bridge::Outbox;
 use std::cell::Cell;
 use std::net::IpAddr;
@@ -58,6 +59,7 @@ pub fn run(setup: &Setup, addresses: &[IpAddr], daemon: UnixStream) -> Result<()
         #[cfg(feature = "hw")]
         Machine::Rdma(device) => {
             let context = device.open(setup.store.as_ref()).map_err(text)?;
+            tracing::info!("node {}: {}", setup.rank, crate::node::device::told(&context));
             run_on::<weft_hw::Hw>(&context, setup, addresses, daemon)
         }
     }
@@ -87,6 +89,7 @@ fn run_on<V: Backend>(
     let stream = V::adopt(machine, daemon).map_err(text)?;
     rt.spawn(Rc::clone(&engine).talk(stream));
     rt.spawn(Rc::clone(&engine).report());
+    rt.spawn(troubles::log(rt.clone(), machine.clone(), setup.rank));
     V::drive(machine, &mut rt.program()).map_err(text)?;
     rt.fatal().map_or(Ok(()), |why| Err(text(why)))
 }

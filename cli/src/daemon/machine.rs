@@ -23,6 +23,8 @@ pub enum Machine {
 pub trait Backend: Verbs {
     /// Says where a node is, by the name that protocols use.
     fn name_peer(machine: &Self::Context, name: &str, address: IpAddr);
+    /// Takes what is known about nodes that could not be reached, a sentence each.
+    fn take_troubles(machine: &Self::Context) -> Vec<String>;
     /// The port to use.
     fn port(machine: &Self::Context) -> u8;
     /// This node's end of a pair of sockets, whose other end another thread has.
@@ -34,6 +36,10 @@ pub trait Backend: Verbs {
 impl Backend for Tcp {
     fn name_peer(machine: &Self::Context, name: &str, address: IpAddr) {
         machine.name_peer(name, address);
+    }
+
+    fn take_troubles(_machine: &Self::Context) -> Vec<String> {
+        Vec::new()
     }
 
     fn port(_machine: &Self::Context) -> u8 {
@@ -54,6 +60,10 @@ impl Backend for Tcp {
 impl Backend for Hw {
     fn name_peer(machine: &Self::Context, name: &str, address: IpAddr) {
         machine.name_peer(name, address);
+    }
+
+    fn take_troubles(machine: &Self::Context) -> Vec<String> {
+        machine.take_troubles()
     }
 
     fn port(machine: &Self::Context) -> u8 {

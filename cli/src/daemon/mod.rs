@@ -5,6 +5,7 @@ mod frame;
 mod machine;
 mod seat;
 mod services;
+mod troubles;
 
 use crate::args::DaemonArgs;
 use crate::control::{PROGRAM, log};

@@ -47,6 +47,17 @@ struct Segments<V: Verbs> {
 const ELSEWHERE: &str =
     "each cluster on a machine needs an address of its own there ([node] address, or device and gid)";
 
+/// What is wrong with a patience that is over before a connection is known to have broken: nodes that live are left out for good.
+fn hasty(patience: Span, config: &MeshConfig) -> Option<String> {
+    let (patience, detection) = (patience.nanos(), config.detection()?);
+    (patience < detection).then(|| {
+        format!(
+            "[systems] patience_ms: {patience} is less than the {detection} at least for which an adapter asks before a connection is \
+             made anew, so a link that fails for a moment leaves out a node that lives"
+        )
+    })
+}
+
 impl<V: Verbs> Services<V> {
     /// Starts them at a node, in a mesh of nodes of these names.
     ///
@@ -68,6 +79,9 @@ impl<V: Verbs> Services<V> {
         (config.port, config.traffic_class) = (own.port, own.traffic_class);
         if segments {
             membership.mesh(nodes, &mut config);
+            if let Some(warning) = hasty(membership.patience, &config) {
+                tracing::warn!("node {}: {warning}", own.rank);
+            }
         }
         let wire = match wire {
             By::Verbs => Wire::Verbs,
@@ -254,6 +268,28 @@ fn fitting(bytes: Vec<u8>) -> Result<Vec<u8>, Failed> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn mesh() -> MeshConfig {
+        MeshConfig::new(Rank::from_index(0), vec!["n0".to_string()])
+    }
+
+    /// An adapter's timer may take four times its time-out. Beside that there is time for an attempt that comes too early.
+    #[test]
+    fn by_default_a_connection_that_broke_is_made_again_before_the_patience_is_over() {
+        let (mesh, systems) = (mesh(), Systems::default());
+        let detection = mesh.detection().expect("an adapter gives up");
+        let made_again = detection * 4 + mesh.probe_after + Nanos::from_millis(500);
+        assert!(Nanos::from_millis(systems.patience_ms) > made_again, "{made_again}");
+        assert!(systems.lease_ms >= systems.patience_ms && systems.drift_ms * 100 >= systems.lease_ms);
+    }
+
+    #[test]
+    fn a_patience_that_is_shorter_than_a_broken_connection_is_told_with_the_figures() {
+        let told = |millis| hasty(Span(Nanos::from_millis(millis)), &mesh());
+        let warning = told(50).expect("it is too short");
+        assert!(warning.contains("50.00 ms") && warning.contains("536.87 ms"), "{warning}");
+        assert_eq!((told(537), told(3_000)), (None, None));
+    }
 
     #[test]
     fn a_server_that_is_down_is_no_mistake_of_who_asks() {

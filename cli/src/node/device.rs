@@ -41,8 +41,8 @@ impl Choice {
         Choice { devices: node.device.iter().cloned().collect(), port: node.device_port, gid: node.gid }
     }
 
-    /// Opens the one device: where none is named, the first one that has an active port and an IP address, or else the first one that can
-    /// be opened. The machine's disk is that store, if there is one.
+    /// Opens the one device: where none is named, the first one that has an IP address, or else the first one that can be opened. One whose
+    /// link comes up late is the same one as ever. The machine's disk is that store, if there is one.
     pub fn open(&self, store: Option<&Arc<Objects>>) -> Result<HwContext, Failure> {
         if self.devices.len() > 1 {
             let named = self.devices.len();
@@ -50,7 +50,7 @@ impl Choice {
         }
         let found = self.candidates()?;
         let opened = found.iter().map(|device| self.choose(device, store));
-        first_usable(opened, is_usable).unwrap_or_else(|| Err(absent(None)))
+        first_usable(opened, has_address).unwrap_or_else(|| Err(absent(None)))
     }
 
     /// The same, of the device that was chosen by it: whoever opens it once more has that one.
@@ -77,7 +77,7 @@ impl Choice {
         for device in self.candidates()? {
             // The disk is one of the node, not of an adapter.
             match self.choose(&device, store.filter(|_| contexts.is_empty())) {
-                Ok(context) if named != 0 || context.address().is_some() => contexts.push(context),
+                Ok(context) if named != 0 || has_address(&context) => contexts.push(context),
                 Ok(_) => {}
                 Err(why) if named != 0 => return Err(why),
                 Err(why) => drop(refused.get_or_insert(why)),
@@ -138,10 +138,19 @@ fn first_usable<C, E>(
     open.map(Ok).or(refused.map(Err))
 }
 
-/// Whether peers can reach a device now.
-fn is_usable(context: &HwContext) -> bool {
-    let state = context.port_attr(context.port()).map(|port| port.state);
-    state == Ok(PortState::Active) && context.address().is_some()
+/// Whether a device is on a network at all. Whether its link is up now is no matter: a node that took another card because a switch was
+/// slow would be on another network for as long as it lives.
+fn has_address(context: &HwContext) -> bool {
+    context.address().is_some()
+}
+
+/// What a node runs on, and whether it has no link yet, in a line.
+pub fn told(context: &HwContext) -> String {
+    let (device, port) = (context.device_name(), context.port());
+    let at = context.address().map_or(String::new(), |address| format!(", at {address}"));
+    let state = context.port_attr(port).map(|port| port.state);
+    let yet = if state == Ok(PortState::Active) { "" } else { ", which has no link yet" };
+    format!("runs on port {port} of {device}{at}{yet}")
 }
 
 /// A driver may not have been loaded yet.
@@ -165,7 +174,7 @@ pub fn address(context: &HwContext) -> Result<IpAddr, Failure> {
 mod tests {
     use super::*;
 
-    /// What `first_usable` makes of devices that cannot be opened (`x`), that peers cannot reach (`-`) and that they can (`+`).
+    /// What `first_usable` makes of devices that cannot be opened (`x`), that have no address (`-`) and that have one (`+`).
     fn chosen(devices: &str) -> Option<Result<usize, usize>> {
         let open = devices.chars().enumerate();
         let open = open.map(|(at, kind)| if kind == 'x' { Err(at) } else { Ok((at, kind)) });
@@ -173,7 +182,7 @@ mod tests {
     }
 
     #[test]
-    fn of_devices_that_nobody_named_the_first_that_peers_can_reach_is_taken() {
+    fn of_devices_that_nobody_named_the_first_that_has_an_address_is_taken() {
         assert_eq!(chosen("x-+x+"), Some(Ok(2)));
         assert_eq!(chosen("xx--"), Some(Ok(2)), "the first that is open says itself what it lacks");
         assert_eq!(chosen("xx"), Some(Err(0)), "the first reason is told");

@@ -67,7 +67,7 @@ pub struct Node {
     /// By which of its addresses other nodes reach this one's byte streams, where systems run by `tcp`. Default: the one by which it
     /// reaches the meeting place.
     pub address: Option<IpAddr>,
-    /// The RDMA device that systems use. Default: the first one that has an active port and an address.
+    /// The RDMA device that systems use. Default: the first one that has an IP address.
     pub device: Option<String>,
     /// Its port, from 1. Default: 1.
     pub device_port: Option<u8>,
@@ -91,11 +91,12 @@ pub struct Systems {
     pub file_servers: u32,
     /// What carries them: an RDMA device, or byte streams for machines that have none. Default: an RDMA device.
     pub wire: Wire,
-    /// For how many milliseconds a lease runs: what a node that died had locked goes on after that. Default: 100, the members'.
+    /// For how many milliseconds a lease runs: what a node that died had locked goes on after that. Default: 3,000, a patience.
     pub lease_ms: u64,
-    /// By how many milliseconds two clocks may differ over one lease. Default: 1, the members'.
+    /// By how many milliseconds two clocks may differ over one lease. Default: 30, a hundred times what crystals drift in 3 s.
     pub drift_ms: u64,
-    /// How many milliseconds a node that is asked may be silent before it is suspected. Default: 50, the members'.
+    /// How many milliseconds a node that is asked may be silent before it is suspected: more than a connection between nodes that live is
+    /// ever away. Default: 3,000: an adapter asks for up to 2.2 s before it says that a connection has broken, and then another one is made.
     pub patience_ms: u64,
 }
 
@@ -113,7 +114,7 @@ pub enum Wire {
 impl Default for Systems {
     fn default() -> Systems {
         let (segments, file_servers, wire) = (false, 0, Wire::default());
-        Systems { segments, file_servers, wire, lease_ms: 100, drift_ms: 1, patience_ms: 50 }
+        Systems { segments, file_servers, wire, lease_ms: 3_000, drift_ms: 30, patience_ms: 3_000 }
     }
 }
 
@@ -310,7 +311,7 @@ mod tests {
             (format!("{SMALL}[nodes]\n"), "unknown field `nodes`"),
             (format!("{SMALL}[systems]\nlease_ms = 0\n"), "[systems] lease_ms = 0: 1 to 3600000"),
             (format!("{SMALL}[systems]\nfile_servers = 3\n"), "[systems] file_servers = 3: at most 2"),
-            (format!("{SMALL}[systems]\ndrift_ms = 100\n"), "[systems] drift_ms = 100: less than lease_ms"),
+            (format!("{SMALL}[systems]\ndrift_ms = 3000\n"), "[systems] drift_ms = 3000: less than lease_ms"),
             (
                 format!("{SMALL}[systems]\nsegments = true\nwire = \"tcp\"\n"),
                 "[systems] segments = true: they need RDMA devices",

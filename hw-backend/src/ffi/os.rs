@@ -235,6 +235,12 @@ fn timespec(nanos: u64) -> libc::timespec {
     }
 }
 
+/// Whether a call that failed with that can never succeed. A signal ends a wait, and the next one waits again; whatever else a kernel or a
+/// filter answers (ENOSYS, EPERM, EACCES), it would answer again at once, and a node that sleeps would spin and hear nothing.
+fn is_missing(errno: i32) -> bool {
+    errno != libc::EINTR
+}
+
 impl Epoll {
     /// What is ready now: how many events.
     fn look(&self, events: &mut [libc::epoll_event; MOST]) -> usize {
@@ -243,7 +249,8 @@ impl Epoll {
         usize::try_from(n).unwrap_or(0)
     }
 
-    /// Waits by `epoll_pwait2`, which counts in nanoseconds: how many events. `None` where the kernel does not have it (before 5.11).
+    /// Waits by `epoll_pwait2`, which counts in nanoseconds: how many events. `None` where the kernel does not have it (before 5.11), or
+    /// a filter of system calls does not let it pass.
     fn sleep(&self, nanos: Option<u64>, events: &mut [libc::epoll_event; MOST]) -> Option<usize> {
         static MISSING: AtomicBool = AtomicBool::new(false);
         if MISSING.load(Ordering::Relaxed) {
@@ -256,7 +263,7 @@ impl Epoll {
         let n = unsafe {
             libc::syscall(libc::SYS_epoll_pwait2, self.0, events.as_mut_ptr(), most, span, no_mask, 0_usize)
         };
-        if n < 0 && errno() == libc::ENOSYS {
+        if n < 0 && is_missing(errno()) {
             MISSING.store(true, Ordering::Relaxed);
             return None;
         }
@@ -288,5 +295,11 @@ mod tests {
     fn an_interface_has_its_address_and_one_that_is_not_there_has_none() {
         assert_eq!(interface_address("lo"), Some(Ipv4Addr::LOCALHOST));
         assert_eq!(interface_address("no-such-interface"), None);
+    }
+
+    #[test]
+    fn a_wait_that_a_filter_forbids_is_one_that_is_not_there_and_one_that_a_signal_ended_is() {
+        assert!([libc::ENOSYS, libc::EPERM, libc::EACCES].into_iter().all(is_missing));
+        assert!(!is_missing(libc::EINTR));
     }
 }

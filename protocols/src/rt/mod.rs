@@ -447,8 +447,8 @@ impl<V: Verbs> Rt<V> {
         self.inner.labels.at(address)
     }
 
-    /// Why the runtime shut itself down: a device refused to be polled or armed, or every one said that it failed
-    /// ([`AsyncEvent::DeviceFatal`]).
+    /// Why the runtime shut itself down: a device refused to be polled or armed, or the first one, which has the
+    /// node's memory, said that it failed ([`AsyncEvent::DeviceFatal`]).
     pub fn fatal(&self) -> Option<VerbsError> {
         self.inner.fatal.get()
     }

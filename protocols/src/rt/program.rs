@@ -181,9 +181,10 @@ impl<V: Verbs> Inner<V> {
         any
     }
 
-    /// Whether every adapter of the node has failed.
+    /// Whether the first adapter has failed. The node's memory is that one's: what peers ask of it, no other adapter can execute, and
+    /// they would wait for ever.
     fn is_lost(&self) -> bool {
-        self.rails.iter().all(|adapter| adapter.routes.borrow().is_lost())
+        self.rails[0].routes.borrow().is_lost()
     }
 
     /// Polls these completion queues once and resolves what it found.

@@ -64,7 +64,8 @@ pub struct MeshConfig {
     /// Rails are in the order of preference. Connections are made over rail 0, and over the next in turn where that fails.
     /// A node's memory is reached over its rail 0 alone, since the atomics of two adapters are not atomic among each other
     /// (IBA 9.4.5): while a connection stands on another rail, one-sided operations are carried to the node by messages,
-    /// and its own adapter executes them.
+    /// and its own adapter executes them. So a node whose adapter of rail 0 fails has ended; one of another rail is taken
+    /// for one whose port has lost its link.
     pub other_rails: Vec<Arc<[String]>>,
     /// How long a connection stays on a worse rail before it is tried to go back to a better one. Default: 1 s: to go back
     /// holds messages up for about as long as a connection takes to be made, a few milliseconds at the most, so that a
@@ -194,6 +195,12 @@ impl MeshConfig {
     /// The service at which a node listens.
     pub(super) fn service_of(&self, rank: Rank) -> Service {
         if rank == self.me { self.service } else { self.calls.unwrap_or(self.service) }
+    }
+
+    /// How long an adapter asks for an acknowledgement before it gives a connection up, at least: it asks once and `retry` times more, and
+    /// waits for one time-out each time, which may take it up to four times as long. None: it never does.
+    pub fn detection(&self) -> Option<Nanos> {
+        Some(self.timeout.span()? * (u64::from(self.retry.count()) + 1))
     }
 
     /// How many bytes of buffers a busy connection to another node takes, on this side of it: its receive buffers, and those of

@@ -347,7 +347,7 @@ impl<V: Verbs> Driver<V> {
             }
             AsyncEvent::LastWqe(num) => self.drew_last(num),
             AsyncEvent::PortError(port) if port == self.shared.config.port => self.port_changed(rail, true),
-            // The last adapter that fails takes the node with it: see `Rt::fatal`.
+            // That of the memory takes the node with it: see `Rt::fatal`.
             AsyncEvent::DeviceFatal => self.port_changed(rail, true),
             AsyncEvent::PortActive(port) if port == self.shared.config.port => self.port_changed(rail, false),
             _ => {}

@@ -181,11 +181,12 @@ impl<V: Verbs> Driver<V> {
 mod tests {
     use crate::rt::fake::{Fake, V};
     use crate::rt::{Rt, RtConfig};
+    use crate::transport::carried::MEMORY;
     use crate::transport::{Mesh, MeshConfig, Rank};
-    use weft_verbs::{AsyncEvent, Node, Park};
+    use weft_verbs::{AsyncEvent, Node, Park, VerbsError};
 
-    #[test]
-    fn a_rail_whose_device_failed_is_taken_for_one_whose_port_lost_its_link() {
+    /// Of a node with two rails, the device of one fails: which rails it takes for dead then, and why it has ended, if it has.
+    fn when_fails(rail: u8) -> ([bool; 2], Option<VerbsError>) {
         let fakes = [Fake::default(), Fake::default()];
         let rt = Rt::<V>::over(&fakes, RtConfig::default()).expect("the fake devices obey");
         let names = |rail: u8| vec![format!("n0.{rail}"), format!("n1.{rail}")];
@@ -193,10 +194,20 @@ mod tests {
         config.other_rails = vec![names(1).into()];
         let mesh = Mesh::start(&rt, config).expect("the fake devices obey");
         let mut program = rt.program();
-        fakes[1].world.borrow_mut().async_events.push_back(AsyncEvent::DeviceFatal);
+        fakes[usize::from(rail)].world.borrow_mut().async_events.push_back(AsyncEvent::DeviceFatal);
         while program.step() == Park::Again {}
         let down = mesh.shared.down.get();
-        assert_eq!([0, 1].map(|rail| down.contains(rail)), [false, true]);
-        assert!(!rt.is_closed());
+        ([0, 1].map(|rail| down.contains(rail)), rt.fatal())
+    }
+
+    #[test]
+    fn a_rail_whose_device_failed_is_taken_for_one_whose_port_lost_its_link() {
+        assert_eq!(when_fails(1), ([false, true], None));
+    }
+
+    #[test]
+    fn a_node_ends_with_the_device_of_its_memory_and_nobody_waits_for_what_it_would_execute() {
+        let (_, ended) = when_fails(MEMORY);
+        assert_eq!(ended, Some(VerbsError::DeviceGone));
     }
 }

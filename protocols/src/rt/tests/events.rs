@@ -104,7 +104,7 @@ fn a_device_that_says_it_failed_ends_the_node() {
 
 /// A failed adapter may refuse what it likes, also to be polled.
 #[test]
-fn of_several_devices_the_last_one_that_fails_ends_the_node() {
+fn of_several_devices_the_first_one_ends_the_node_when_it_fails_and_no_other_does() {
     let fakes = [Fake::default(), Fake::default()];
     let rt = Rt::<V>::over(&fakes, RtConfig::default()).expect("the fake devices obey");
     let mut program = rt.program();
@@ -115,11 +115,11 @@ fn of_several_devices_the_last_one_that_fails_ends_the_node() {
     };
     let _queues = [queue(0), queue(1)];
     let mut settle = || (0..100).map(|_| program.step()).find(|park| *park != Park::Again);
-    fakes[0].world.borrow_mut().refuse_polls = true;
-    fakes[0].world.borrow_mut().async_events.push_back(AsyncEvent::DeviceFatal);
+    fakes[1].world.borrow_mut().refuse_polls = true;
+    fakes[1].world.borrow_mut().async_events.push_back(AsyncEvent::DeviceFatal);
     assert_eq!(settle(), Some(until(Wait::Notify, None)));
     assert_eq!((rt.is_closed(), rt.fatal()), (false, None));
-    fakes[1].world.borrow_mut().async_events.push_back(AsyncEvent::DeviceFatal);
+    fakes[0].world.borrow_mut().async_events.push_back(AsyncEvent::DeviceFatal);
     assert_eq!(settle(), Some(Park::Done));
     assert_eq!(rt.fatal(), Some(VerbsError::DeviceGone));
 }
