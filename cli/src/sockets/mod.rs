@@ -7,6 +7,8 @@
 #[cfg(any(feature = "hw", test))]
 pub mod args;
 #[cfg(any(feature = "hw", test))]
+mod aside;
+#[cfg(any(feature = "hw", test))]
 mod meet;
 #[cfg(feature = "hw")]
 mod pair;

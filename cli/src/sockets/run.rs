@@ -84,6 +84,8 @@ fn put(file: &Path, to: &Target, port: u16, over: &Over) -> Result<Exit, Failure
     let (len, place) = (meta.len(), Endpoint::new(&*to.node, port));
     let devices = Devices::open(over)?;
     let pair = meet_by(meet::call(&place)?, devices, Role::Caller, COPY, None)?;
+    let source = stdio::pair(&pair.contexts[0]).and_then(|pair| Reads::new(source, pair));
+    let source = source.map_err(Failure::unfinished)?;
     let (rt, sdp, mesh, began) = (pair.rt.clone(), pair.sdp.clone(), pair.mesh.clone(), Instant::now());
     let progress = std::rc::Rc::new(RefCell::new(Some(Progress::begin(over.quiet))));
     let (shows, stored) = (std::rc::Rc::clone(&progress), name.clone());
@@ -95,7 +97,7 @@ fn put(file: &Path, to: &Target, port: u16, over: &Over) -> Result<Exit, Failure
                 shown.at(there as f64 / len.max(1) as f64, words);
             }
         };
-        copy::put(&rt, &sdp, stream, (&name, len), Reads(source), tell).await
+        copy::put(&rt, &sdp, stream, (&name, len), source, tell).await
     });
     progress.take().map(Progress::end).unwrap_or_default();
     ended?.map_err(|why: CopyError| Failure::unfinished(why).at(file.display()))?;
@@ -118,7 +120,7 @@ fn serve(folder: &Path, port: u16, over: &Over) -> Result<Exit, Failure> {
     while let Some((stream, from)) = meet::accept(&waiting, &interrupt::requested)? {
         let (folder, over) = (folder.to_path_buf(), over.clone());
         takers.retain(|taker: &std::thread::JoinHandle<()>| !taker.is_finished());
-        let takes = move || match take(stream, &Folder::new(&folder), &over) {
+        let takes = move || match take(stream, &folder, &over) {
             Ok((Stored { name, len }, course)) if !over.quiet => {
                 say(&format!("{name}: {} bytes from {}, {course}", count(len), from.ip()));
             }
@@ -138,11 +140,12 @@ fn not_stored(from: SocketAddr, why: &Failure) -> String {
     format!("nothing stored of {}: {why}", from.ip())
 }
 
-fn take(stream: TcpStream, folder: &Folder, over: &Over) -> Result<(Stored, String), Failure> {
+fn take(stream: TcpStream, folder: &Path, over: &Over) -> Result<(Stored, String), Failure> {
     let devices = Devices::open(over)?;
     let pair = meet_by(stream, devices, Role::Listener, COPY, Some(SILENCE))?;
     let (rt, sdp, mesh, began) = (pair.rt.clone(), pair.sdp.clone(), pair.mesh.clone(), Instant::now());
-    let folder = folder.clone();
+    let context = pair.contexts[0].clone();
+    let folder = Folder::new(folder, move || stdio::pair(&context));
     let ended = pair.run(async move {
         let listens = sdp.bind(PORT)?;
         let until = rt.now() + SILENCE;

@@ -4,8 +4,7 @@
 //! and a pair of sockets.
 
 use std::io::{self, Read, Write};
-use std::net::{Shutdown, TcpStream};
-use std::os::fd::OwnedFd;
+use std::net::Shutdown;
 use std::os::unix::net::UnixStream;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll};
@@ -24,11 +23,9 @@ pub struct Input {
 const PART: usize = 64 * 1024;
 
 /// One end of a pair of sockets as a stream of the node, and the other.
-fn pair(context: &HwContext) -> io::Result<(HwStream, UnixStream)> {
+pub fn pair(context: &HwContext) -> io::Result<(HwStream, UnixStream)> {
     let (near, far) = UnixStream::pair()?;
-    // What the node does with a stream it does with any socket: reads, writes, ends.
-    let near = TcpStream::from(OwnedFd::from(near));
-    let adopted = context.out_of_band().and_then(|oob| oob.adopt(near));
+    let adopted = context.out_of_band().and_then(|oob| oob.adopt_local(near));
     Ok((adopted.map_err(io::Error::other)?, far))
 }
 

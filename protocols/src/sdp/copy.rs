@@ -29,7 +29,8 @@ const DEPTH: usize = 4;
 const STORED: u8 = 0;
 const REFUSED: u8 = 1;
 
-/// Where the bytes of a file come from.
+/// Where the bytes of a file come from. A call that takes long lets others run meanwhile, here and below: a node that stands still
+/// acknowledges nothing, and its peer gives it up.
 pub trait Source {
     /// The next bytes; 0 at the end.
     fn read(&mut self, into: &mut [u8]) -> impl Future<Output = io::Result<usize>>;
