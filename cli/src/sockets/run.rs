@@ -121,10 +121,12 @@ fn serve(folder: &Path, port: u16, over: &Over) -> Result<Exit, Failure> {
         let (folder, over) = (folder.to_path_buf(), over.clone());
         takers.retain(|taker: &std::thread::JoinHandle<()>| !taker.is_finished());
         let takes = move || match take(stream, &folder, &over) {
-            Ok((Stored { name, len }, course)) if !over.quiet => {
+            Ok((Ok(Stored { name, len }), course)) if !over.quiet => {
                 say(&format!("{name}: {} bytes from {}, {course}", count(len), from.ip()));
             }
-            Ok(_) => {}
+            Ok((Ok(_), _)) => {}
+            Ok((Err(why @ CopyError::Named(_)), _)) => say(&format!("a file of {}: {why}", from.ip())),
+            Ok((Err(why), _)) => say(&not_stored(from, &Failure::unfinished(why))),
             Err(why) => say(&not_stored(from, &why)),
         };
         match std::thread::Builder::new().spawn(takes) {
@@ -140,7 +142,10 @@ fn not_stored(from: SocketAddr, why: &Failure) -> String {
     format!("nothing stored of {}: {why}", from.ip())
 }
 
-fn take(stream: TcpStream, folder: &Path, over: &Over) -> Result<(Stored, String), Failure> {
+/// What became of a file, and how it went.
+type Taken = (Result<Stored, CopyError>, String);
+
+fn take(stream: TcpStream, folder: &Path, over: &Over) -> Result<Taken, Failure> {
     let devices = Devices::open(over)?;
     let pair = meet_by(stream, devices, Role::Listener, COPY, Some(SILENCE))?;
     let (rt, sdp, mesh, began) = (pair.rt.clone(), pair.sdp.clone(), pair.mesh.clone(), Instant::now());
@@ -152,8 +157,7 @@ fn take(stream: TcpStream, folder: &Path, over: &Over) -> Result<(Stored, String
         let stream = rt.deadline(until, listens.accept()).await.unwrap_or(Err(SdpError::TimedOut))?;
         copy::take(&sdp, stream, &folder, |_| ()).await
     });
-    let stored = ended?.map_err(|why: CopyError| Failure::unfinished(why))?;
-    Ok((stored, course(began, mesh.stats())))
+    Ok((ended?, course(began, mesh.stats())))
 }
 
 /// Meets the one at the other end of a TCP connection, for streams that wait so long for more to read.

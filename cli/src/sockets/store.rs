@@ -9,7 +9,7 @@ use std::mem;
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use weft_protocols::sdp::copy::{Partial, Source, Store};
+use weft_protocols::sdp::copy::{Finished, Partial, Source, Store};
 use weft_verbs::Stream;
 
 /// A file that is read.
@@ -97,8 +97,8 @@ impl<B: Stream> Partial for Unfinished<B> {
     }
 
     /// Puts the bytes on the disk, then the name, then the name's folder: an answer that it is stored holds after a crash.
-    async fn finish(mut self) -> io::Result<()> {
-        let Some(file) = self.file.clone() else { return Ok(()) };
+    async fn finish(mut self) -> io::Result<Finished> {
+        let Some(file) = self.file.clone() else { return Ok(Finished::Safe) };
         let (folder, path, to) = (self.folder.take(), self.path.clone(), self.to.clone());
         let named = self.aside.make(move || {
             file.sync_all()?;
@@ -107,7 +107,17 @@ impl<B: Stream> Partial for Unfinished<B> {
         });
         let synced = named.await?;
         self.file = None;
-        synced
+        Ok(finished(synced))
+    }
+}
+
+/// What a file is that has its name, and whose folder was put on the disk so.
+fn finished(synced: io::Result<()>) -> Finished {
+    match synced {
+        Ok(()) => Finished::Safe,
+        // EBADF, EINVAL (fsync(2)): this file system puts no folder on the disk for anybody, and need not be asked to.
+        Err(why) if why.raw_os_error().is_some_and(|number| [9, 22].contains(&number)) => Finished::Safe,
+        Err(why) => Finished::Named(why),
     }
 }
 
@@ -183,6 +193,19 @@ mod tests {
             let (open, there) = (open.metadata().expect("a folder"), fs::metadata(of).expect("a folder"));
             assert_eq!((open.dev(), open.ino()), (there.dev(), there.ino()), "{name}");
             ended(file.finish()).expect("stored");
+        }
+    }
+
+    #[test]
+    fn a_name_of_which_nobody_knows_whether_it_is_on_the_disk_is_neither_safe_nor_missing() {
+        assert!(matches!(finished(Ok(())), Finished::Safe));
+        for cannot in [9, 22] {
+            assert!(matches!(finished(Err(io::Error::from_raw_os_error(cannot))), Finished::Safe));
+        }
+        for (fails, kind) in [(5, None), (28, Some(io::ErrorKind::StorageFull))] {
+            let end = finished(Err(io::Error::from_raw_os_error(fails)));
+            let Finished::Named(why) = end else { panic!("{fails}: {end:?}") };
+            assert!(kind.is_none_or(|kind| why.kind() == kind), "{why}");
         }
     }
 
