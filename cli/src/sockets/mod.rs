@@ -20,6 +20,8 @@ mod run;
 mod stdio;
 #[cfg(any(feature = "hw", test))]
 mod store;
+#[cfg(any(feature = "hw", test))]
+mod writes;
 
 #[cfg(feature = "hw")]
 pub use perf::run as perf;

@@ -53,8 +53,7 @@ pub fn pipe(args: &PipeArgs) -> Result<Exit, Failure> {
         };
         carry(&rt, stream, input, output, ends).await
     });
-    let piped = ended?.map_err(|why: PipeError| Failure::unfinished(why))?;
-    writes.join().map_or(Ok(()), |end| end).map_err(|why| Failure::unfinished(PipeError::Output(why)))?;
+    let piped = writes.end(ended?).map_err(|why: PipeError| Failure::unfinished(why))?;
     if !args.over.quiet {
         let (sent, received) = (count(piped.sent), count(piped.received));
         say(&format!("sent {sent} bytes, received {received}, {}", course(began, mesh.stats())));
