@@ -1,7 +1,7 @@
 //! What `weft pipe` and `weft cp` do, on this machine's devices.
 
 use super::args::{CpArgs, Over, PipeArgs, Target};
-use super::meet::{self, Introduction};
+use super::meet::{self, Introduction, PATIENCE};
 use super::pair::{Devices, PORT, Pair, Role, listener};
 use super::stdio;
 use super::store::{Folder, Reads};
@@ -41,7 +41,7 @@ pub fn pipe(args: &PipeArgs) -> Result<Exit, Failure> {
             (stream, Role::Listener)
         }
     };
-    let pair = meet_by(stream, devices, role, PIPE, None)?;
+    let pair = meet_by(stream, devices, (role, PATIENCE), PIPE, None)?;
     let input = stdio::Input::open(&pair.contexts[0]).map_err(Failure::unfinished)?;
     let (output, writes) = stdio::output(&pair.contexts[0]).map_err(Failure::unfinished)?;
     let ends = if io::stdin().is_terminal() { Ends::WithPeer } else { Ends::Both };
@@ -82,7 +82,7 @@ fn put(file: &Path, to: &Target, port: u16, over: &Over) -> Result<Exit, Failure
     }
     let (len, place) = (meta.len(), Endpoint::new(&*to.node, port));
     let devices = Devices::open(over)?;
-    let pair = meet_by(meet::call(&place)?, devices, Role::Caller, COPY, None)?;
+    let pair = meet_by(meet::call(&place)?, devices, (Role::Caller, PATIENCE), COPY, None)?;
     let source = stdio::pair(&pair.contexts[0]).and_then(|pair| Reads::new(source, pair));
     let source = source.map_err(Failure::unfinished)?;
     let (rt, sdp, mesh, began) = (pair.rt.clone(), pair.sdp.clone(), pair.mesh.clone(), Instant::now());
@@ -146,7 +146,7 @@ type Taken = (Result<Stored, CopyError>, String);
 
 fn take(stream: TcpStream, folder: &Path, over: &Over) -> Result<Taken, Failure> {
     let devices = Devices::open(over)?;
-    let pair = meet_by(stream, devices, Role::Listener, COPY, Some(SILENCE))?;
+    let pair = meet_by(stream, devices, (Role::Listener, PATIENCE), COPY, Some(SILENCE))?;
     let (rt, sdp, mesh, began) = (pair.rt.clone(), pair.sdp.clone(), pair.mesh.clone(), Instant::now());
     let context = pair.contexts[0].clone();
     let folder = Folder::new(folder, move || stdio::pair(&context));
@@ -159,16 +159,20 @@ fn take(stream: TcpStream, folder: &Path, over: &Over) -> Result<Taken, Failure>
     Ok((ended?, course(began, mesh.stats())))
 }
 
-/// Meets the one at the other end of a TCP connection, for streams that wait so long for more to read.
+/// Meets the one at the other end of a TCP connection, for streams that wait so long for more to read. Whoever calls waits so long for its turn.
 pub(super) fn meet_by(
     stream: TcpStream,
     devices: Devices,
-    role: Role,
+    (role, patience): (Role, Duration),
     weft: &str,
     read_timeout: Option<Nanos>,
 ) -> Result<Pair, Failure> {
     let own: Introduction = devices.introduction(weft);
-    let theirs = meet::introduce(stream, &own).map_err(Failure::unfinished)?;
+    let theirs = match role {
+        Role::Listener => meet::answer(&stream, &own),
+        Role::Caller => meet::ask(&stream, &own, patience, &interrupt::requested),
+    };
+    let theirs = theirs.map_err(Failure::unfinished)?;
     Pair::start(devices, role, &own, &theirs, read_timeout)
 }
 
