@@ -4,11 +4,13 @@ use crate::exit::Failure;
 use serde::{Deserialize, Serialize};
 use std::io::{BufRead, BufReader, ErrorKind, Read, Write};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, TcpStream, ToSocketAddrs};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use weft_control::net::Endpoint;
 
 /// How long the other end may take to introduce itself. Who connects and says nothing does not keep others waiting.
-const PATIENCE: Duration = Duration::from_secs(10);
+pub const PATIENCE: Duration = Duration::from_secs(10);
+/// After how long whoever waits for its turn is told so.
+const SOON: Duration = Duration::from_secs(1);
 /// How long it may take to reach the other end: as long as a stream waits for a peer that is away. (What is lost on a cut link is sent again
 /// after 1, 3, 7 and 15 s.)
 const REACHED_WITHIN: Duration = Duration::from_secs(30);
@@ -88,19 +90,79 @@ pub fn call(to: &Endpoint) -> Result<TcpStream, Failure> {
     Err(Failure::unfinished(format!("{to}: {why}")))
 }
 
-/// Introduces the two to each other. The connection is of no more use afterwards.
-pub fn introduce(mut stream: TcpStream, own: &Introduction) -> Result<Introduction, String> {
-    let limits =
-        stream.set_read_timeout(Some(PATIENCE)).and_then(|()| stream.set_write_timeout(Some(PATIENCE)));
-    limits.map_err(|why| why.to_string())?;
+/// Introduces one who was called to the one who calls. The connection is of no more use afterwards.
+///
+/// Whoever calls speaks second: one that has gone by now has said nothing, and is not waited for.
+pub fn answer(stream: &TcpStream, own: &Introduction) -> Result<Introduction, String> {
+    say(stream, own)?;
+    known(&hear(stream)?, own)
+}
+
+/// The same for the one who calls, and waits so long for its turn: the other end may take one after another.
+pub fn ask(
+    stream: &TcpStream,
+    own: &Introduction,
+    patience: Duration,
+    stop: &dyn Fn() -> bool,
+) -> Result<Introduction, String> {
+    await_turn(stream, patience, stop)?;
+    let said = hear(stream)?;
+    // A stranger is told, too, who called.
+    let told = say(stream, own);
+    let theirs = known(&said, own)?;
+    told.map(|()| theirs)
+}
+
+/// Waits until the other end says something, or has gone.
+fn await_turn(stream: &TcpStream, patience: Duration, stop: &dyn Fn() -> bool) -> Result<(), String> {
+    stream.set_read_timeout(Some(GLANCE)).map_err(|why| why.to_string())?;
+    let (began, mut told) = (Instant::now(), false);
+    loop {
+        match stream.peek(&mut [0]) {
+            Ok(_) => return Ok(()),
+            Err(why) if is_silence(&why) => {}
+            Err(why) => return Err(format!("the other end: {why}")),
+        }
+        if stop() {
+            return Err("it was interrupted".to_string());
+        }
+        if began.elapsed() >= patience {
+            let seconds = patience.as_secs();
+            return Err(format!(
+                "the other end has said nothing for {seconds} s: it may be busy with another"
+            ));
+        }
+        if began.elapsed() >= SOON && !std::mem::replace(&mut told, true) {
+            let _ = writeln!(std::io::stderr().lock(), "weft: waiting for the other end, which may be busy");
+        }
+    }
+}
+
+fn is_silence(why: &std::io::Error) -> bool {
+    [ErrorKind::WouldBlock, ErrorKind::TimedOut, ErrorKind::Interrupted].contains(&why.kind())
+}
+
+fn say(mut stream: &TcpStream, own: &Introduction) -> Result<(), String> {
+    stream.set_write_timeout(Some(PATIENCE)).map_err(|why| why.to_string())?;
     let mut line = serde_json::to_vec(own).map_err(|why| why.to_string())?;
     line.push(b'\n');
-    stream.write_all(&line).map_err(|why| format!("the other end: {why}"))?;
+    stream.write_all(&line).map_err(|why| format!("the other end: {why}"))
+}
+
+fn hear(stream: &TcpStream) -> Result<String, String> {
+    stream.set_read_timeout(Some(PATIENCE)).map_err(|why| why.to_string())?;
     let mut said = String::new();
     let read = BufReader::new(stream.take(LONGEST)).read_line(&mut said);
-    read.map_err(|why| format!("the other end introduces itself with nothing: {why}"))?;
+    match read.map_err(|why| format!("the other end introduces itself with nothing: {why}"))? {
+        0 => Err("the other end has gone".to_string()),
+        _ => Ok(said),
+    }
+}
+
+/// Whoever has introduced itself with such a line, if the two can do something with each other.
+fn known(said: &str, own: &Introduction) -> Result<Introduction, String> {
     let theirs: Introduction =
-        serde_json::from_str(&said).map_err(|_| "the other end speaks another language".to_string())?;
+        serde_json::from_str(said).map_err(|_| "the other end speaks another language".to_string())?;
     if theirs.weft != own.weft {
         return Err(format!("the other end is {}, and this is {}", theirs.weft, own.weft));
     }
@@ -120,6 +182,10 @@ mod tests {
         Introduction { weft: weft.to_string(), addresses, service }
     }
 
+    fn asked(stream: TcpStream, weft: &str) -> Result<Introduction, String> {
+        ask(&stream, &own(weft, 7), PATIENCE, &|| false)
+    }
+
     /// What each end learns of the other; the one that is called runs in a thread.
     fn met(
         caller: impl FnOnce(TcpStream) + Send + 'static,
@@ -130,7 +196,7 @@ mod tests {
         let calling =
             thread::spawn(move || caller(call(&Endpoint::new("localhost", port)).expect("it listens")));
         let (stream, _) = accept(&listener, &|| false).expect("it listens").expect("nobody stops");
-        let end = introduce(stream, called);
+        let end = answer(&stream, called);
         calling.join().expect("it ends");
         end
     }
@@ -138,7 +204,7 @@ mod tests {
     #[test]
     fn two_that_are_the_same_learn_where_the_other_is() {
         let caller = |stream| {
-            let theirs = introduce(stream, &own("weft-pipe-1", 7));
+            let theirs = asked(stream, "weft-pipe-1");
             assert_eq!(theirs, Ok(own("weft-pipe-1", 8)));
         };
         assert_eq!(met(caller, &own("weft-pipe-1", 8)), Ok(own("weft-pipe-1", 7)));
@@ -146,7 +212,7 @@ mod tests {
 
     #[test]
     fn strangers_are_told_apart() {
-        let copies = |stream| drop(introduce(stream, &own("weft-cp-1", 7)));
+        let copies = |stream| drop(asked(stream, "weft-cp-1"));
         let why = met(copies, &own("weft-pipe-1", 8)).expect_err("another tool");
         assert!(why.contains("weft-cp-1"), "{why}");
         let browser = |mut stream: TcpStream| {
@@ -158,6 +224,32 @@ mod tests {
         assert!(why.contains("another language"), "{why}");
         let silent = |stream: TcpStream| drop(stream);
         assert!(met(silent, &own("weft-pipe-1", 8)).is_err());
+    }
+
+    /// As one that takes callers one after another is while it has another one: the call is in the system's queue.
+    fn busy() -> (TcpListener, TcpStream) {
+        let listener = listen(0).expect("a port of the system's choice");
+        let port = listener.local_addr().expect("it listens").port();
+        (listener, call(&Endpoint::new("localhost", port)).expect("it listens"))
+    }
+
+    #[test]
+    fn a_caller_that_goes_before_its_turn_keeps_nobody() {
+        let (listener, calls) = busy();
+        let end = ask(&calls, &own("weft-perf-1", 7), PATIENCE, &|| true);
+        assert_eq!(end, Err("it was interrupted".to_string()));
+        drop(calls);
+        let (stream, _) = accept(&listener, &|| false).expect("it listens").expect("nobody stops");
+        let began = Instant::now();
+        assert!(answer(&stream, &own("weft-perf-1", 8)).is_err(), "nobody is there");
+        assert!(began.elapsed() < PATIENCE / 2);
+    }
+
+    #[test]
+    fn a_caller_that_has_waited_long_enough_is_told_why() {
+        let (_listener, calls) = busy();
+        let end = ask(&calls, &own("weft-perf-1", 7), GLANCE, &|| false);
+        assert!(end.as_ref().is_err_and(|why| why.contains("busy")), "{end:?}");
     }
 
     #[test]

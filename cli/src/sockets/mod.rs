@@ -7,6 +7,8 @@
 #[cfg(any(feature = "hw", test))]
 pub mod args;
 #[cfg(any(feature = "hw", test))]
+mod aside;
+#[cfg(any(feature = "hw", test))]
 mod meet;
 #[cfg(feature = "hw")]
 mod pair;
@@ -18,6 +20,8 @@ mod run;
 mod stdio;
 #[cfg(any(feature = "hw", test))]
 mod store;
+#[cfg(any(feature = "hw", test))]
+mod writes;
 
 #[cfg(feature = "hw")]
 pub use perf::run as perf;

@@ -1,7 +1,7 @@
 //! `weft perf`: sockets between two machines, measured on their devices.
 
 use super::args::PerfArgs;
-use super::meet;
+use super::meet::{self, PATIENCE};
 use super::pair::{Devices, PORT, Role, listener};
 use super::run::{course, meet_by, say};
 use crate::exit::{Exit, Failure};
@@ -12,7 +12,7 @@ use serde::Serialize;
 use std::cell::RefCell;
 use std::net::TcpStream;
 use std::rc::Rc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 use weft_protocols::sdp::SdpError;
 use weft_protocols::sdp::perf::{self, Figures, PerfError, Plan};
 use weft_protocols::transport::MeshStats;
@@ -21,6 +21,8 @@ use weft_verbs::Nanos;
 const PERF: &str = "weft-perf-1";
 /// How long a caller may take to begin, and a link that is down until the other end is given up.
 const SILENCE: Nanos = Nanos::from_secs(60);
+/// How long a caller waits for its turn: the other end answers one after another.
+const TURN: Duration = Duration::from_secs(600);
 
 /// `weft perf`.
 pub fn run(args: &PerfArgs) -> Result<Exit, Failure> {
@@ -77,7 +79,7 @@ fn measured(plan: Plan, figures: Figures) -> Measured {
 
 fn call(stream: TcpStream, host: &str, args: &PerfArgs) -> Result<Exit, Failure> {
     let devices = Devices::open(&args.over)?;
-    let pair = meet_by(stream, devices, Role::Caller, PERF, Some(SILENCE))?;
+    let pair = meet_by(stream, devices, (Role::Caller, TURN), PERF, Some(SILENCE))?;
     let (rt, sdp, mesh, rails) = (pair.rt.clone(), pair.sdp.clone(), pair.mesh.clone(), pair.contexts.len());
     let (plans, began) = (plans(args), Instant::now());
     let progress = Rc::new(RefCell::new(Some(Progress::begin(args.over.quiet))));
@@ -153,7 +155,7 @@ fn listen(port: u16, args: &PerfArgs) -> Result<Exit, Failure> {
 
 fn answer(stream: TcpStream, args: &PerfArgs) -> Result<(u32, String), Failure> {
     let devices = Devices::open(&args.over)?;
-    let pair = meet_by(stream, devices, Role::Listener, PERF, Some(SILENCE))?;
+    let pair = meet_by(stream, devices, (Role::Listener, PATIENCE), PERF, Some(SILENCE))?;
     let (rt, sdp, mesh, began) = (pair.rt.clone(), pair.sdp.clone(), pair.mesh.clone(), Instant::now());
     let ended = pair.run(async move {
         let listens = sdp.bind(PORT)?;

@@ -1,7 +1,7 @@
 //! What `weft pipe` and `weft cp` do, on this machine's devices.
 
 use super::args::{CpArgs, Over, PipeArgs, Target};
-use super::meet::{self, Introduction};
+use super::meet::{self, Introduction, PATIENCE};
 use super::pair::{Devices, PORT, Pair, Role, listener};
 use super::stdio;
 use super::store::{Folder, Reads};
@@ -41,7 +41,7 @@ pub fn pipe(args: &PipeArgs) -> Result<Exit, Failure> {
             (stream, Role::Listener)
         }
     };
-    let pair = meet_by(stream, devices, role, PIPE, None)?;
+    let pair = meet_by(stream, devices, (role, PATIENCE), PIPE, None)?;
     let input = stdio::Input::open(&pair.contexts[0]).map_err(Failure::unfinished)?;
     let (output, writes) = stdio::output(&pair.contexts[0]).map_err(Failure::unfinished)?;
     let ends = if io::stdin().is_terminal() { Ends::WithPeer } else { Ends::Both };
@@ -53,8 +53,7 @@ pub fn pipe(args: &PipeArgs) -> Result<Exit, Failure> {
         };
         carry(&rt, stream, input, output, ends).await
     });
-    let piped = ended?.map_err(|why: PipeError| Failure::unfinished(why))?;
-    writes.join().map_or(Ok(()), |end| end).map_err(|why| Failure::unfinished(PipeError::Output(why)))?;
+    let piped = writes.end(ended?).map_err(|why: PipeError| Failure::unfinished(why))?;
     if !args.over.quiet {
         let (sent, received) = (count(piped.sent), count(piped.received));
         say(&format!("sent {sent} bytes, received {received}, {}", course(began, mesh.stats())));
@@ -83,7 +82,9 @@ fn put(file: &Path, to: &Target, port: u16, over: &Over) -> Result<Exit, Failure
     }
     let (len, place) = (meta.len(), Endpoint::new(&*to.node, port));
     let devices = Devices::open(over)?;
-    let pair = meet_by(meet::call(&place)?, devices, Role::Caller, COPY, None)?;
+    let pair = meet_by(meet::call(&place)?, devices, (Role::Caller, PATIENCE), COPY, None)?;
+    let source = stdio::pair(&pair.contexts[0]).and_then(|pair| Reads::new(source, pair));
+    let source = source.map_err(Failure::unfinished)?;
     let (rt, sdp, mesh, began) = (pair.rt.clone(), pair.sdp.clone(), pair.mesh.clone(), Instant::now());
     let progress = std::rc::Rc::new(RefCell::new(Some(Progress::begin(over.quiet))));
     let (shows, stored) = (std::rc::Rc::clone(&progress), name.clone());
@@ -95,7 +96,7 @@ fn put(file: &Path, to: &Target, port: u16, over: &Over) -> Result<Exit, Failure
                 shown.at(there as f64 / len.max(1) as f64, words);
             }
         };
-        copy::put(&rt, &sdp, stream, (&name, len), Reads(source), tell).await
+        copy::put(&rt, &sdp, stream, (&name, len), source, tell).await
     });
     progress.take().map(Progress::end).unwrap_or_default();
     ended?.map_err(|why: CopyError| Failure::unfinished(why).at(file.display()))?;
@@ -118,11 +119,13 @@ fn serve(folder: &Path, port: u16, over: &Over) -> Result<Exit, Failure> {
     while let Some((stream, from)) = meet::accept(&waiting, &interrupt::requested)? {
         let (folder, over) = (folder.to_path_buf(), over.clone());
         takers.retain(|taker: &std::thread::JoinHandle<()>| !taker.is_finished());
-        let takes = move || match take(stream, &Folder::new(&folder), &over) {
-            Ok((Stored { name, len }, course)) if !over.quiet => {
+        let takes = move || match take(stream, &folder, &over) {
+            Ok((Ok(Stored { name, len }), course)) if !over.quiet => {
                 say(&format!("{name}: {} bytes from {}, {course}", count(len), from.ip()));
             }
-            Ok(_) => {}
+            Ok((Ok(_), _)) => {}
+            Ok((Err(why @ CopyError::Named(_)), _)) => say(&format!("a file of {}: {why}", from.ip())),
+            Ok((Err(why), _)) => say(&not_stored(from, &Failure::unfinished(why))),
             Err(why) => say(&not_stored(from, &why)),
         };
         match std::thread::Builder::new().spawn(takes) {
@@ -138,31 +141,38 @@ fn not_stored(from: SocketAddr, why: &Failure) -> String {
     format!("nothing stored of {}: {why}", from.ip())
 }
 
-fn take(stream: TcpStream, folder: &Folder, over: &Over) -> Result<(Stored, String), Failure> {
+/// What became of a file, and how it went.
+type Taken = (Result<Stored, CopyError>, String);
+
+fn take(stream: TcpStream, folder: &Path, over: &Over) -> Result<Taken, Failure> {
     let devices = Devices::open(over)?;
-    let pair = meet_by(stream, devices, Role::Listener, COPY, Some(SILENCE))?;
+    let pair = meet_by(stream, devices, (Role::Listener, PATIENCE), COPY, Some(SILENCE))?;
     let (rt, sdp, mesh, began) = (pair.rt.clone(), pair.sdp.clone(), pair.mesh.clone(), Instant::now());
-    let folder = folder.clone();
+    let context = pair.contexts[0].clone();
+    let folder = Folder::new(folder, move || stdio::pair(&context));
     let ended = pair.run(async move {
         let listens = sdp.bind(PORT)?;
         let until = rt.now() + SILENCE;
         let stream = rt.deadline(until, listens.accept()).await.unwrap_or(Err(SdpError::TimedOut))?;
         copy::take(&sdp, stream, &folder, |_| ()).await
     });
-    let stored = ended?.map_err(|why: CopyError| Failure::unfinished(why))?;
-    Ok((stored, course(began, mesh.stats())))
+    Ok((ended?, course(began, mesh.stats())))
 }
 
-/// Meets the one at the other end of a TCP connection, for streams that wait so long for more to read.
+/// Meets the one at the other end of a TCP connection, for streams that wait so long for more to read. Whoever calls waits so long for its turn.
 pub(super) fn meet_by(
     stream: TcpStream,
     devices: Devices,
-    role: Role,
+    (role, patience): (Role, Duration),
     weft: &str,
     read_timeout: Option<Nanos>,
 ) -> Result<Pair, Failure> {
     let own: Introduction = devices.introduction(weft);
-    let theirs = meet::introduce(stream, &own).map_err(Failure::unfinished)?;
+    let theirs = match role {
+        Role::Listener => meet::answer(&stream, &own),
+        Role::Caller => meet::ask(&stream, &own, patience, &interrupt::requested),
+    };
+    let theirs = theirs.map_err(Failure::unfinished)?;
     Pair::start(devices, role, &own, &theirs, read_timeout)
 }
 

@@ -3,13 +3,13 @@
 //! They may be files, terminals or pipes, of which some cannot be waited for without blocking. So a thread each copies between them
 //! and a pair of sockets.
 
+use super::writes::{PART, Writes};
 use std::io::{self, Read, Write};
-use std::net::{Shutdown, TcpStream};
-use std::os::fd::OwnedFd;
+use std::net::Shutdown;
 use std::os::unix::net::UnixStream;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll};
-use std::thread::{self, JoinHandle};
+use std::thread;
 use weft_hw::{HwContext, HwStream};
 use weft_verbs::{Context as _, Stream};
 
@@ -20,15 +20,10 @@ pub struct Input {
     failed: Arc<Mutex<Option<io::Error>>>,
 }
 
-/// The most that is copied at a time.
-const PART: usize = 64 * 1024;
-
 /// One end of a pair of sockets as a stream of the node, and the other.
-fn pair(context: &HwContext) -> io::Result<(HwStream, UnixStream)> {
+pub fn pair(context: &HwContext) -> io::Result<(HwStream, UnixStream)> {
     let (near, far) = UnixStream::pair()?;
-    // What the node does with a stream it does with any socket: reads, writes, ends.
-    let near = TcpStream::from(OwnedFd::from(near));
-    let adopted = context.out_of_band().and_then(|oob| oob.adopt(near));
+    let adopted = context.out_of_band().and_then(|oob| oob.adopt_local(near));
     Ok((adopted.map_err(io::Error::other)?, far))
 }
 
@@ -79,17 +74,7 @@ impl Stream for Input {
 }
 
 /// Standard output, and the thread that says how writing to it ended.
-pub fn output(context: &HwContext) -> io::Result<(HwStream, JoinHandle<io::Result<()>>)> {
-    let (stream, mut from) = pair(context)?;
-    let writes = thread::spawn(move || {
-        let (mut output, mut part) = (io::stdout().lock(), vec![0; PART]);
-        loop {
-            let len = from.read(&mut part)?;
-            if len == 0 {
-                return output.flush();
-            }
-            output.write_all(&part[..len]).and_then(|()| output.flush())?;
-        }
-    });
-    Ok((stream, writes))
+pub fn output(context: &HwContext) -> io::Result<(HwStream, Writes)> {
+    let (stream, from) = pair(context)?;
+    Ok((stream, Writes::begin(from, io::stdout())))
 }

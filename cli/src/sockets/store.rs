@@ -1,72 +1,127 @@
-//! Files on this machine: where `weft cp` reads from, and what `weft cp --serve` writes.
+//! Files on this machine: where `weft cp` reads from, and what `weft cp --serve` writes. A disk may take minutes for a call, so a thread beside
+//! the node makes all of them.
 
+use super::aside::Aside;
 use crate::part::part_beside;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read, Write};
+use std::mem;
+use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
-use weft_protocols::sdp::copy::{Partial, Source, Store};
+use std::sync::Arc;
+use weft_protocols::sdp::copy::{Finished, Partial, Source, Store};
+use weft_verbs::Stream;
 
-/// A file that is read. Reads are of the page cache, or of a disk that is as fast as the network; nothing else waits for them.
-pub struct Reads(pub File);
+/// A file that is read.
+pub struct Reads<B> {
+    file: Arc<File>,
+    aside: Aside<B>,
+    /// What is read into beside the node.
+    bytes: Vec<u8>,
+}
 
-impl Source for Reads {
+impl<B: Stream> Reads<B> {
+    /// A file, and both ends of a pair of sockets.
+    ///
+    /// # Errors
+    /// There is no thread to be had.
+    pub fn new(file: File, pair: (B, UnixStream)) -> io::Result<Reads<B>> {
+        Ok(Reads { file: Arc::new(file), aside: Aside::begin(pair)?, bytes: Vec::new() })
+    }
+}
+
+impl<B: Stream> Source for Reads<B> {
     async fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
-        self.0.read(into)
+        let (file, mut bytes, most) = (Arc::clone(&self.file), mem::take(&mut self.bytes), into.len());
+        let read = move || {
+            bytes.resize(most, 0);
+            let len = (&*file).read(&mut bytes)?;
+            Ok((len, bytes))
+        };
+        let (len, bytes) = self.aside.make(read).await?;
+        into[..len].copy_from_slice(&bytes[..len]);
+        self.bytes = bytes;
+        Ok(len)
     }
 }
 
-/// A folder into which files are stored.
-#[derive(Clone)]
-pub struct Folder {
+/// A folder into which files are stored, and what makes a pair of sockets for each.
+pub struct Folder<P> {
     root: PathBuf,
+    pair: P,
 }
 
-impl Folder {
+impl<P> Folder<P> {
     /// A folder.
-    pub fn new(root: &Path) -> Folder {
-        Folder { root: root.to_path_buf() }
+    pub fn new(root: &Path, pair: P) -> Folder<P> {
+        Folder { root: root.to_path_buf(), pair }
     }
 }
 
-impl Store for Folder {
-    type Partial = Unfinished;
+impl<B: Stream, P: Fn() -> io::Result<(B, UnixStream)>> Store for Folder<P> {
+    type Partial = Unfinished<B>;
 
-    async fn create(&self, name: &str, _: u64) -> io::Result<Unfinished> {
+    async fn create(&self, name: &str, _: u64) -> io::Result<Unfinished<B>> {
         let to = self.root.join(name);
         let path = part_beside(&to)?;
-        // Before a byte is moved: in a folder that cannot be opened no name can be put on the disk.
-        let folder = to.parent().map(File::open).transpose()?;
-        let file = OpenOptions::new().write(true).create_new(true).open(&path)?;
-        Ok(Unfinished { file: Some(file), folder, path, to })
+        let mut aside = Aside::begin((self.pair)()?)?;
+        let names = (to.clone(), path.clone());
+        let opened = aside.make(move || {
+            let (to, path) = names;
+            // Before a byte is moved: in a folder that cannot be opened no name can be put on the disk.
+            let folder = to.parent().map(File::open).transpose()?;
+            let file = OpenOptions::new().write(true).create_new(true).open(path)?;
+            Ok((file, folder))
+        });
+        let (file, folder) = opened.await?;
+        Ok(Unfinished { file: Some(Arc::new(file)), folder, path, to, aside })
     }
 }
 
 /// A file on its way, under a name that begins with a dot and ends with a number of its own and `.part`.
-pub struct Unfinished {
+pub struct Unfinished<B> {
     /// None once it has its final name.
-    file: Option<File>,
+    file: Option<Arc<File>>,
     /// The folder of both names.
     folder: Option<File>,
     path: PathBuf,
     to: PathBuf,
+    aside: Aside<B>,
 }
 
-impl Partial for Unfinished {
+impl<B: Stream> Partial for Unfinished<B> {
     async fn append(&mut self, bytes: &[u8]) -> io::Result<()> {
-        self.file.as_mut().map_or(Ok(()), |file| file.write_all(bytes))
+        let Some(file) = self.file.clone() else { return Ok(()) };
+        let bytes = bytes.to_vec();
+        self.aside.make(move || (&*file).write_all(&bytes)).await
     }
 
     /// Puts the bytes on the disk, then the name, then the name's folder: an answer that it is stored holds after a crash.
-    async fn finish(mut self) -> io::Result<()> {
-        let Some(file) = &self.file else { return Ok(()) };
-        file.sync_all()?;
-        fs::rename(&self.path, &self.to)?;
+    async fn finish(mut self) -> io::Result<Finished> {
+        let Some(file) = self.file.clone() else { return Ok(Finished::Safe) };
+        let (folder, path, to) = (self.folder.take(), self.path.clone(), self.to.clone());
+        let named = self.aside.make(move || {
+            file.sync_all()?;
+            fs::rename(path, to)?;
+            Ok(folder.map_or(Ok(()), |folder| folder.sync_all()))
+        });
+        let synced = named.await?;
         self.file = None;
-        self.folder.as_ref().map_or(Ok(()), File::sync_all)
+        Ok(finished(synced))
     }
 }
 
-impl Drop for Unfinished {
+/// What a file is that has its name, and whose folder was put on the disk so.
+fn finished(synced: io::Result<()>) -> Finished {
+    match synced {
+        Ok(()) => Finished::Safe,
+        // EBADF, EINVAL (fsync(2)): this file system puts no folder on the disk for anybody, and need not be asked to.
+        Err(why) if why.raw_os_error().is_some_and(|number| [9, 22].contains(&number)) => Finished::Safe,
+        Err(why) => Finished::Named(why),
+    }
+}
+
+impl<B> Drop for Unfinished<B> {
     fn drop(&mut self) {
         if self.file.take().is_some() {
             // A file that cannot be removed has no name that anybody would take for a whole one.
@@ -77,19 +132,10 @@ impl Drop for Unfinished {
 
 #[cfg(test)]
 mod tests {
+    use super::super::aside::without_node::{busy, ended, look, pair};
     use super::*;
-    use std::future::Future;
     use std::os::unix::fs::MetadataExt;
     use std::pin::pin;
-    use std::task::{Context, Poll, Waker};
-
-    /// Files of this machine never wait.
-    fn at_once<T>(work: impl Future<Output = T>) -> T {
-        match pin!(work).poll(&mut Context::from_waker(Waker::noop())) {
-            Poll::Ready(value) => value,
-            Poll::Pending => unreachable!("it does not wait"),
-        }
-    }
 
     fn names(folder: &Path) -> Vec<String> {
         let entries = fs::read_dir(folder).expect("a folder");
@@ -119,19 +165,20 @@ mod tests {
     fn a_file_gets_its_name_when_it_is_whole_and_takes_the_place_of_an_older_one() {
         let scratch = Scratch::new("whole");
         fs::write(scratch.0.join("sub/a"), "older").expect("written");
-        let folder = Folder::new(&scratch.0);
-        let mut file = at_once(folder.create("sub/a", 6)).expect("created");
-        at_once(file.append(b"new")).expect("written");
+        let folder = Folder::new(&scratch.0, pair);
+        let mut file = ended(folder.create("sub/a", 6)).expect("created");
+        ended(file.append(b"new")).expect("written");
         let parts = names(&scratch.0.join("sub"));
         assert!(parts[0].starts_with(".a.") && parts[0].ends_with(".part"), "{parts:?}");
         assert_eq!(parts[1..], ["a"]);
         assert_eq!(fs::read(scratch.0.join("sub/a")).expect("a file"), b"older");
-        at_once(file.append(b"er!")).expect("written");
-        at_once(file.finish()).expect("stored");
+        ended(file.append(b"er!")).expect("written");
+        ended(file.finish()).expect("stored");
         assert_eq!(names(&scratch.0.join("sub")), ["a"]);
-        let mut reads = Reads(File::open(scratch.0.join("sub/a")).expect("a file"));
+        let read = File::open(scratch.0.join("sub/a")).expect("a file");
+        let mut reads = Reads::new(read, pair().expect("sockets")).expect("a thread");
         let mut bytes = [0; 9];
-        assert_eq!(at_once(reads.read(&mut bytes)).expect("read"), 6);
+        assert_eq!(ended(reads.read(&mut bytes)).expect("read"), 6);
         assert_eq!(&bytes[..6], b"newer!");
     }
 
@@ -139,24 +186,37 @@ mod tests {
     #[test]
     fn nothing_that_may_fail_is_left_for_after_a_file_has_its_name_but_to_put_that_on_the_disk() {
         let scratch = Scratch::new("folder");
-        let folder = Folder::new(&scratch.0);
+        let folder = Folder::new(&scratch.0, pair);
         for (name, of) in [("a", scratch.0.clone()), ("sub/a", scratch.0.join("sub"))] {
-            let file = at_once(folder.create(name, 1)).expect("created");
+            let file = ended(folder.create(name, 1)).expect("created");
             let open = file.folder.as_ref().expect("it is open before a byte is moved");
             let (open, there) = (open.metadata().expect("a folder"), fs::metadata(of).expect("a folder"));
             assert_eq!((open.dev(), open.ino()), (there.dev(), there.ino()), "{name}");
-            at_once(file.finish()).expect("stored");
+            ended(file.finish()).expect("stored");
+        }
+    }
+
+    #[test]
+    fn a_name_of_which_nobody_knows_whether_it_is_on_the_disk_is_neither_safe_nor_missing() {
+        assert!(matches!(finished(Ok(())), Finished::Safe));
+        for cannot in [9, 22] {
+            assert!(matches!(finished(Err(io::Error::from_raw_os_error(cannot))), Finished::Safe));
+        }
+        for (fails, kind) in [(5, None), (28, Some(io::ErrorKind::StorageFull))] {
+            let end = finished(Err(io::Error::from_raw_os_error(fails)));
+            let Finished::Named(why) = end else { panic!("{fails}: {end:?}") };
+            assert!(kind.is_none_or(|kind| why.kind() == kind), "{why}");
         }
     }
 
     #[test]
     fn one_name_is_stored_by_two_at_a_time_and_a_name_may_be_as_long_as_the_system_has_them() {
         let scratch = Scratch::new("twice");
-        let folder = Folder::new(&scratch.0);
+        let folder = Folder::new(&scratch.0, pair);
         for name in ["a".to_string(), "b".repeat(250)] {
-            let both = [folder.create(&name, 1), folder.create(&name, 1)].map(at_once);
+            let both = [folder.create(&name, 1), folder.create(&name, 1)].map(ended);
             for file in both {
-                at_once(file.expect("created").finish()).expect("stored");
+                ended(file.expect("created").finish()).expect("stored");
             }
             assert!(scratch.0.join(name).is_file());
         }
@@ -165,15 +225,48 @@ mod tests {
     #[test]
     fn a_file_that_is_not_finished_leaves_nothing() {
         let scratch = Scratch::new("partial");
-        let folder = Folder::new(&scratch.0);
-        let mut file = at_once(folder.create("a", 9)).expect("created");
-        at_once(file.append(b"half")).expect("written");
+        let folder = Folder::new(&scratch.0, pair);
+        let mut file = ended(folder.create("a", 9)).expect("created");
+        ended(file.append(b"half")).expect("written");
         drop(file);
         assert_eq!(names(&scratch.0), ["sub"]);
         // A name that a folder has is refused at the end, and nothing stays.
-        let file = at_once(folder.create("sub", 0)).expect("created");
-        assert!(at_once(file.finish()).is_err());
+        let file = ended(folder.create("sub", 0)).expect("created");
+        assert!(ended(file.finish()).is_err());
         assert_eq!(names(&scratch.0), ["sub"]);
-        assert!(at_once(folder.create("none/a", 0)).is_err(), "folders are not made");
+        assert!(ended(folder.create("none/a", 0)).is_err(), "folders are not made");
+    }
+
+    /// A disk that takes its time keeps nobody else from running.
+    #[test]
+    fn every_call_of_a_file_is_made_beside_the_node() {
+        let scratch = Scratch::new("beside");
+        let folder = Folder::new(&scratch.0, pair);
+        let mut file = ended(folder.create("a", 3)).expect("created");
+        let path = file.path.clone();
+        let held = busy(&mut file.aside);
+        {
+            let mut appends = pin!(file.append(b"new"));
+            assert!(look(appends.as_mut()).is_pending());
+            assert_eq!(fs::metadata(&path).expect("a file").len(), 0);
+            drop(held);
+            ended(appends).expect("written");
+        }
+        let held = busy(&mut file.aside);
+        let mut finishes = pin!(file.finish());
+        assert!(look(finishes.as_mut()).is_pending());
+        assert!(path.is_file() && !scratch.0.join("a").exists());
+        drop(held);
+        ended(finishes).expect("stored");
+        let read = File::open(scratch.0.join("a")).expect("a file");
+        let mut reads = Reads::new(read, pair().expect("sockets")).expect("a thread");
+        let (held, mut bytes) = (busy(&mut reads.aside), [0; 3]);
+        {
+            let mut read = pin!(reads.read(&mut bytes));
+            assert!(look(read.as_mut()).is_pending());
+            drop(held);
+            assert_eq!(ended(read).expect("read"), 3);
+        }
+        assert_eq!(&bytes, b"new");
     }
 }

@@ -6,7 +6,7 @@
 //! | who | bytes |
 //! |---|---|
 //! | sender | magic (8), length of the file (8), length of the name (2), the name, the file |
-//! | receiver | 0: stored; or 1, length of a text (2), the text: why not. It may come before the file's end |
+//! | receiver | 0: stored; or 1, length of a text (2), the text: why not. It may come before the file's end. Or 2, and the same: the file has its name, and why nobody knows whether that is on the disk |
 
 use super::{Sdp, SdpBuffer, SdpError, SdpStream, Transfer};
 use crate::rt::{JoinHandle, Rt};
@@ -28,8 +28,10 @@ const PART: u32 = 256 * 1024;
 const DEPTH: usize = 4;
 const STORED: u8 = 0;
 const REFUSED: u8 = 1;
+const NAMED: u8 = 2;
 
-/// Where the bytes of a file come from.
+/// Where the bytes of a file come from. A call that takes long lets others run meanwhile, here and below: a node that stands still
+/// acknowledges nothing, and its peer gives it up.
 pub trait Source {
     /// The next bytes; 0 at the end.
     fn read(&mut self, into: &mut [u8]) -> impl Future<Output = io::Result<usize>>;
@@ -47,8 +49,17 @@ pub trait Store {
 pub trait Partial {
     /// Adds bytes at its end.
     fn append(&mut self, bytes: &[u8]) -> impl Future<Output = io::Result<()>>;
-    /// Makes it safe, and gives it its name.
-    fn finish(self) -> impl Future<Output = io::Result<()>>;
+    /// Makes it safe, and gives it its name. An error is that of a file that has no name.
+    fn finish(self) -> impl Future<Output = io::Result<Finished>>;
+}
+
+/// A file that has its name.
+#[derive(Debug)]
+pub enum Finished {
+    /// It and its name are safe.
+    Safe,
+    /// It is, and its name may not outlive a crash.
+    Named(io::Error),
 }
 
 /// Why a file was not copied.
@@ -63,6 +74,9 @@ pub enum CopyError {
     /// It cannot be stored.
     #[error("it cannot be stored: {0}")]
     Store(io::Error),
+    /// The receiver has it, and may not have it after a crash.
+    #[error("it has its name; whether that is on the disk is not known: {0}")]
+    Named(String),
     /// The receiver does not take it.
     #[error("the receiver refuses: {0}")]
     Refused(String),
@@ -131,7 +145,7 @@ pub fn check_name(name: &str) -> Result<(), CopyError> {
 ///
 /// # Errors
 ///
-/// The file was not stored, but for one case: the stream failed while the answer was awaited. Then it may have been.
+/// The file was not stored, but for two cases: the stream failed while the answer was awaited, and it may have been; or it is `Named`.
 pub async fn put<V: Verbs>(
     rt: &Rt<V>,
     sdp: &Sdp<V>,
@@ -257,15 +271,18 @@ async fn answer<V: Verbs>(stream: &SdpStream<V>) -> Result<(), CopyError> {
     stream.read_exact(&mut verdict).await?;
     match verdict[0] {
         STORED => Ok(()),
-        REFUSED => {
-            let mut len = [0; 2];
-            stream.read_exact(&mut len).await?;
-            let mut text = vec![0; u16::from_le_bytes(len).into()];
-            stream.read_exact(&mut text).await?;
-            Err(CopyError::Refused(String::from_utf8_lossy(&text).into_owned()))
-        }
+        REFUSED => Err(CopyError::Refused(reason(stream).await?)),
+        NAMED => Err(CopyError::Named(reason(stream).await?)),
         _ => Err(CopyError::Stranger),
     }
+}
+
+async fn reason<V: Verbs>(stream: &SdpStream<V>) -> Result<String, SdpError> {
+    let mut len = [0; 2];
+    stream.read_exact(&mut len).await?;
+    let mut text = vec![0; u16::from_le_bytes(len).into()];
+    stream.read_exact(&mut text).await?;
+    Ok(String::from_utf8_lossy(&text).into_owned())
 }
 
 /// Receives a file that a peer puts, and answers. `progress` is told how many bytes came. A file that is stored is stored, whether or not
@@ -273,7 +290,7 @@ async fn answer<V: Verbs>(stream: &SdpStream<V>) -> Result<(), CopyError> {
 ///
 /// # Errors
 ///
-/// It was not stored; the peer was told why, if it is there.
+/// It was not stored, or is `Named`; the peer was told why, if it is there.
 pub async fn take<V: Verbs>(
     sdp: &Sdp<V>,
     stream: SdpStream<V>,
@@ -331,8 +348,10 @@ async fn receive<V: Verbs>(
         file.append(&bytes[..part]).await.map_err(CopyError::Store)?;
         progress(got);
     }
-    file.finish().await.map_err(CopyError::Store)?;
-    Ok(Stored { name, len })
+    match file.finish().await.map_err(CopyError::Store)? {
+        Finished::Safe => Ok(Stored { name, len }),
+        Finished::Named(why) => Err(CopyError::Named(why.to_string())),
+    }
 }
 
 async fn head<V: Verbs>(stream: &SdpStream<V>) -> Result<(String, u64), CopyError> {
@@ -357,8 +376,12 @@ async fn head<V: Verbs>(stream: &SdpStream<V>) -> Result<(String, u64), CopyErro
 /// Tells the sender why not, and drops what it still sends: to close with bytes unread would reset the stream, and with it the
 /// answer.
 async fn refuse<V: Verbs>(stream: SdpStream<V>, why: &CopyError) {
-    let text: String = why.to_string().chars().take(1_000).collect();
-    let mut answer = vec![REFUSED];
+    let (verdict, text) = match why {
+        CopyError::Named(why) => (NAMED, why.clone()),
+        _ => (REFUSED, why.to_string()),
+    };
+    let text: String = text.chars().take(1_000).collect();
+    let mut answer = vec![verdict];
     answer.extend((text.len() as u16).to_le_bytes());
     answer.extend(text.as_bytes());
     if stream.write_all(&answer).await.is_err() || stream.shutdown().is_err() {

@@ -70,7 +70,8 @@ impl<V: Verbs> SdpStream<V> {
     ///
     /// If nothing is there and the buffer takes more than the threshold, the peer is asked to write into it. Calls that are made before
     /// others have ended are filled in their order. A call that its time-out ends, or [`SdpStream::recall`], takes that back first, and
-    /// returns what came meanwhile. What comes for a call that was dropped is read by the next one.
+    /// returns what came meanwhile. What comes for a call that was dropped is read by the next one, or by one that waits. Calls that read
+    /// what lies behind it wait until this one is polled or dropped.
     ///
     /// # Errors
     ///
@@ -203,14 +204,22 @@ impl<V: Verbs> SdpStream<V> {
             let changed = self.socket.readable.changed();
             if let Some(end) = owed.told.try_recv() {
                 let Some(came) = end else { return Ok(None) };
-                // A call that was made before this one was dropped: what came for that one is read first.
+                self.socket.has_looked(came.at);
+                // A call that was made before this one was dropped, or has yet to look: what came for that one is read first.
                 if self.socket.has_before(came.at) {
                     keep_bytes(&self.socket, &owed.buffer.mr, came);
                     return Ok(None);
                 }
+                // Others may read on behind it.
+                self.socket.readable.notify();
                 return Ok(Some(came.len));
             }
             self.sound().map_err(|why| Lost { why, reachable: true })?;
+            if self.socket.here() > 0 {
+                // They came for a call that was dropped, and are read first: the buffer is wanted back for them.
+                self.socket.end.borrow_mut().recall_wants();
+                self.sdp.flush(&self.socket);
+            }
             if self.runs_out(patience, changed).await {
                 // A read ends by itself.
                 self.socket.end.borrow_mut().recall_wants();
@@ -243,6 +252,7 @@ struct Owed<'a, V: Verbs> {
 impl<V: Verbs> Drop for Owed<'_, V> {
     fn drop(&mut self) {
         if let Some(came) = self.told.try_recv().flatten() {
+            self.socket.has_looked(came.at);
             keep_bytes(self.socket, &self.buffer.mr, came);
             self.socket.readable.notify();
         }

@@ -560,11 +560,12 @@ impl<V: Verbs> Sdp<V> {
 /// Bytes are where this end wanted them.
 fn on_written<V: Verbs>(socket: &Socket<V>, came: Came) {
     let first = socket.wanted.borrow_mut().pop_front();
-    if let Some(Wanted { mr, done }) = first
-        && done.send(Some(came)).is_err()
-    {
-        // Its user is gone; the bytes are not.
-        keep_bytes(socket, &mr, came);
+    if let Some(Wanted { mr, done }) = first {
+        match done.send(Some(came)) {
+            Ok(()) => socket.keep(came.at, Chunk::Owed),
+            // Its user is gone; the bytes are not.
+            Err(_) => keep_bytes(socket, &mr, came),
+        }
     }
 }
 

@@ -57,6 +57,8 @@ pub(super) enum Chunk {
     Fetched(Vec<u8>, usize),
     /// What is left of a range that the peer advertises.
     Source(RemoteSlice),
+    /// Bytes in the buffer of a call that was told of them and has yet to look: it may be dropped before, so nothing behind them is read.
+    Owed,
 }
 
 impl Chunk {
@@ -65,8 +67,13 @@ impl Chunk {
         match self {
             Chunk::Data(message, read) => &message.bytes()[HEADER_LEN as usize + read..],
             Chunk::Fetched(bytes, read) => &bytes[*read..],
-            Chunk::Source(_) => &[],
+            Chunk::Source(_) | Chunk::Owed => &[],
         }
+    }
+
+    /// Whether its bytes may be copied now.
+    fn is_here(&self) -> bool {
+        matches!(self, Chunk::Data(..) | Chunk::Fetched(..))
     }
 }
 
@@ -154,7 +161,17 @@ impl<V: Verbs> Socket<V> {
         !self.unread.borrow().is_empty()
     }
 
-    /// Whether bytes are here to be read that come before a position.
+    /// The call that was told of the bytes at a position has looked, or is dropped.
+    pub fn has_looked(&self, at: u64) {
+        self.unread.borrow_mut().retain(|piece| piece.at != at || !matches!(piece.chunk, Chunk::Owed));
+    }
+
+    /// Whether what comes next is another call's, unless that is dropped.
+    pub fn owes_first(&self) -> bool {
+        self.unread.borrow().front().is_some_and(|first| matches!(first.chunk, Chunk::Owed))
+    }
+
+    /// Whether bytes have come that are before a position and were not read.
     pub fn has_before(&self, at: u64) -> bool {
         let unread = self.unread.borrow();
         unread.front().is_some_and(|first| first.at < at && !matches!(first.chunk, Chunk::Source(_)))
@@ -192,7 +209,7 @@ impl<V: Verbs> Socket<V> {
     /// How many bytes are here to be read.
     pub fn here(&self) -> usize {
         let unread = self.unread.borrow();
-        let here = unread.iter().take_while(|piece| !matches!(piece.chunk, Chunk::Source(_)));
+        let here = unread.iter().take_while(|piece| piece.chunk.is_here());
         here.map(|piece| piece.chunk.bytes().len()).sum()
     }
 
@@ -200,7 +217,7 @@ impl<V: Verbs> Socket<V> {
     pub fn peek(&self, into: &mut [u8]) -> usize {
         let mut filled = 0;
         for Unread { chunk, .. } in &*self.unread.borrow() {
-            if matches!(chunk, Chunk::Source(_)) {
+            if !chunk.is_here() {
                 break;
             }
             let bytes = chunk.bytes();
@@ -223,7 +240,7 @@ impl<V: Verbs> Socket<V> {
         while let Some(first) = unread.front_mut() {
             let left = first.chunk.bytes().len();
             match &mut first.chunk {
-                Chunk::Source(_) => return,
+                Chunk::Source(_) | Chunk::Owed => return,
                 Chunk::Data(_, read) | Chunk::Fetched(_, read) if bytes < left => {
                     *read += bytes;
                     return;

@@ -98,8 +98,11 @@ impl<V: Verbs> SdpStream<V> {
         self.nothing_to_read()
     }
 
-    /// What is left to say when no bytes are here: they are at the peer, they are over, or the stream failed.
+    /// What is left to say when no bytes are here: they are another call's, or at the peer, they are over, or the stream failed.
     pub(super) fn nothing_to_read(&self) -> Result<Option<usize>, SdpError> {
+        if self.socket.owes_first() {
+            return Ok(None);
+        }
         if self.socket.next_source().is_some() {
             self.sound()?;
             // They are brought here for a user who gives no buffer that an adapter could write.

@@ -217,9 +217,9 @@ impl<V: Verbs> Sdp<V> {
                 socket.end.borrow_mut().source_read();
             }
             let came = Came { at, len: from.len };
-            if told.is_none_or(|told| told.send(Some(came)).is_err())
-                && let Ok(bytes) = place.bytes()
-            {
+            if told.is_some_and(|told| told.send(Some(came)).is_ok()) {
+                socket.keep(came.at, Chunk::Owed);
+            } else if let Ok(bytes) = place.bytes() {
                 socket.keep(came.at, Chunk::Fetched(bytes, 0));
             }
         } else if let Some(told) = told.filter(|_| socket.end.borrow().failure().is_none()) {

@@ -90,6 +90,70 @@ fn who_waits_to_read_has_what_came_for_a_call_once_that_is_dropped() {
     });
 }
 
+/// Bytes behind them are here, and the end of the stream: until the call looks, or is dropped, nobody knows whether it reads before.
+#[test]
+fn nobody_reads_on_behind_bytes_that_another_call_was_told_of_and_has_not_taken() {
+    both(ZCOPY(), send_both, |place| async move {
+        let stream = accept(&place).await;
+        let mut left = Box::pin(stream.recv(place.sdp.buffer(300).expect("memory")));
+        begins(left.as_mut()).await;
+        place.rt.sleep(ms(10)).await;
+        assert_eq!(stream.try_read(&mut [0; 9]), Ok(None));
+        assert_eq!(stream.peek(&mut [0; 9]), Ok(None));
+        let soon = || place.rt.now() + ms(1);
+        assert!(place.rt.deadline(soon(), stream.readable()).await.is_err());
+        assert!(place.rt.deadline(soon(), stream.read(&mut [0; 9])).await.is_err());
+        let receives = stream.recv(place.sdp.buffer(300).expect("memory"));
+        assert!(place.rt.deadline(soon(), receives).await.is_err());
+        drop(left);
+        assert!(read_all(&stream).await == in_order(), "in the order of the stream");
+    });
+}
+
+/// The call that was left looks after all: who waited reads on behind it.
+#[test]
+fn who_waits_behind_a_call_that_was_left_reads_on_once_that_has_looked() {
+    both(ZCOPY(), send_both, |place| async move {
+        let stream = Rc::new(accept(&place).await);
+        let mut left = Box::pin(stream.recv(place.sdp.buffer(300).expect("memory")));
+        begins(left.as_mut()).await;
+        let reads = Rc::clone(&stream);
+        let reader = place.rt.spawn(async move { read_all(&reads).await });
+        place.rt.sleep(ms(10)).await;
+        assert!(!reader.is_finished(), "what came first is the other call's");
+        assert_eq!(left.await.0, Ok(300));
+        let read = place.rt.deadline(place.rt.now() + ms(10), reader).await;
+        assert_eq!(read.expect("it is woken"), Some(vec![2; 50]));
+    });
+}
+
+/// It waits with a buffer of its own, for which the peer has nothing.
+#[test]
+fn a_receive_that_waits_has_what_came_for_another_one_once_that_is_dropped() {
+    let sends = |place: Place| async move {
+        let stream = connect(&place).await;
+        place.rt.sleep(ms(2)).await;
+        let (sent, _) = stream.send(filled(&place.sdp, 300, 1), 300).await;
+        assert_eq!(sent, Ok(300));
+        // Nothing more comes before the answer.
+        assert_eq!(stream.read(&mut [0; 9]).await, Ok(1));
+    };
+    both(ZCOPY(), sends, |place| async move {
+        let stream = Rc::new(accept(&place).await);
+        let mut left = Box::pin(stream.recv(place.sdp.buffer(300).expect("memory")));
+        begins(left.as_mut()).await;
+        let (receives, buffer) = (Rc::clone(&stream), place.sdp.buffer(300).expect("memory"));
+        let receiver = place.rt.spawn(async move { receives.recv(buffer).await.0 });
+        place.rt.sleep(ms(10)).await;
+        assert!(!receiver.is_finished(), "what came is the first call's");
+        drop(left);
+        let received = place.rt.deadline(place.rt.now() + ms(10), receiver).await;
+        assert_eq!(received.expect("it is woken"), Some(Ok(300)));
+        stream.write_all(&[3]).await.expect("written");
+        assert!(read_all(&stream).await.is_empty());
+    });
+}
+
 #[test]
 fn nobody_closes_in_good_faith_what_was_written_for_a_user_who_reads_no_more() {
     both(

@@ -9,7 +9,7 @@ use std::pin::Pin;
 use std::rc::Rc;
 use std::task::{Context, Poll};
 use weft_protocols::rt::Rt;
-use weft_protocols::sdp::copy::{self, CopyError, Partial, Source, Store, Stored};
+use weft_protocols::sdp::copy::{self, CopyError, Finished, Partial, Source, Store, Stored};
 use weft_protocols::sdp::perf::{self, Figures, PerfError, Plan};
 use weft_protocols::sdp::pipe::{Ends, PipeError, Piped, pipe};
 use weft_protocols::sdp::{Sdp, SdpError, SdpOptions, SdpStream};
@@ -115,10 +115,10 @@ impl Partial for OnItsWay {
         Ok(())
     }
 
-    async fn finish(mut self) -> io::Result<()> {
+    async fn finish(mut self) -> io::Result<Finished> {
         let bytes = std::mem::take(&mut self.bytes);
         self.shelf.files.borrow_mut().insert(self.name.clone(), bytes);
-        Ok(())
+        Ok(Finished::Safe)
     }
 }
 

@@ -99,6 +99,12 @@ pub(super) fn worlds() -> Vec<Entry> {
             "sockets: a receive is left after its first step and dropped later: bytes stay in their order";
         "sdp-left-receive-read" ZCOPY, "crsrx,v?+rwex+w",
             "sockets: the same while another call waits to read, which has what came for the one that is dropped";
+        "sdp-left-receive-end" ZCOPY, "crsfx,v?+ex+w",
+            "sockets: the same while another call reads on: it waits for what came first, and is told no end before";
+        "sdp-left-receive-behind" ZCOPY, "crswx,v?+rex+w", "sockets: the same of bytes that come behind";
+        "sdp-left-receive-next" ZCOPY, "crssx,v?+vex+w", "sockets: the same of another receive, and of what is written for it";
+        "sdp-left-receive-waits" ZCOPY, "crsrx,v?+vwex+w",
+            "sockets: the same of another receive for which nothing is written: it has what came for the one that is dropped";
         "sdp-left-receive-rails" ZCOPY_RAILS, "csx,v?ex", "sockets: a receive is left and dropped between nodes of two rails";
         "sdp-dropped-close" COPIES, "cwx!,rex", "sockets: a close is dropped at any moment: what was written arrives";
         "sdp-dropped-close-zcopy" ZCOPY, "cs!x!,ex", "sockets: the same behind a send that was dropped";

@@ -10,7 +10,7 @@ use std::cell::Cell;
 use std::io;
 use std::rc::Rc;
 use weft_protocols::rt::Rt;
-use weft_protocols::sdp::copy::{Partial, Source, Store};
+use weft_protocols::sdp::copy::{Finished, Partial, Source, Store};
 use weft_sim::Sim;
 
 /// Its name.
@@ -53,6 +53,8 @@ pub(super) enum Full {
     Append,
     /// For all of it, but it cannot be made safe.
     Finish,
+    /// For all of it, but its name cannot be made safe.
+    Name,
 }
 
 /// Where the file comes to.
@@ -100,11 +102,12 @@ impl Partial for OnItsWay {
         Ok(())
     }
 
-    async fn finish(self) -> io::Result<()> {
+    async fn finish(self) -> io::Result<Finished> {
         self.shelf.room(Full::Finish).await?;
         let (node, whole) = (self.shelf.node, self.right && self.got == self.shelf.len);
         self.shelf.recorder.record(Event { node, what: What::Named { whole } });
-        Ok(())
+        let is_safe = self.shelf.full != Full::Name;
+        Ok(if is_safe { Finished::Safe } else { Finished::Named(io::ErrorKind::StorageFull.into()) })
     }
 }
 

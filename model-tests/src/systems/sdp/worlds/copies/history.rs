@@ -42,6 +42,8 @@ pub enum What {
 pub enum End {
     /// The file is stored.
     Stored,
+    /// It has its name, which may not be safe.
+    Named,
     /// The stream failed.
     Stream(Why),
     /// The file could not be read.
@@ -60,6 +62,7 @@ impl<T> From<&Result<T, CopyError>> for End {
     fn from(end: &Result<T, CopyError>) -> End {
         match end {
             Ok(_) => End::Stored,
+            Err(CopyError::Named(_)) => End::Named,
             Err(CopyError::Stream(why)) => End::Stream((*why).into()),
             Err(CopyError::Source(_)) => End::Source,
             Err(CopyError::Store(_)) => End::Store,

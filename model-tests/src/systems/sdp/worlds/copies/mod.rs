@@ -78,6 +78,8 @@ pub(super) fn worlds() -> Vec<Entry> {
         "sdp-copy-refused" Kind::Full(Full::Begin), PLAIN, 0, 20, "sockets: a file is put where there is no room: its sender is told why";
         "sdp-copy-refused-amid" Kind::Full(Full::Append), PLAIN, 16, 72, "sockets: the same where there was some room, by RDMA";
         "sdp-copy-refused-last" Kind::Full(Full::Finish), PLAIN, 0, 40, "sockets: the same of a file that cannot be made safe";
+        "sdp-copy-named" Kind::Full(Full::Name), PLAIN, 0, 40,
+            "sockets: a file is put whose name cannot be made safe: both ends are told that it has its name";
         "sdp-copy-rails" Kind::Put, RAILS, 0, 40, "sockets: a file is put, between nodes of two rails";
         "sdp-copy-zcopy-rails" Kind::Put, RAILS, 16, 20, "sockets: the same by RDMA";
         "sdp-copy-crashes" Kind::Put, CRASHES, 0, 40, "sockets: a file is put; either node may crash for good";
@@ -191,6 +193,7 @@ impl Copies {
     fn usual(&self) -> (End, End) {
         match self.kind {
             Kind::Shorter => (End::Source, End::Stream(Why::Reset)),
+            Kind::Full(Full::Name) => (End::Named, End::Named),
             Kind::Full(_) => (End::Refused, End::Store),
             _ => (End::Stored, End::Stored),
         }

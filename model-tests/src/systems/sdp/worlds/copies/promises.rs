@@ -62,7 +62,7 @@ impl CopyOracles {
     /// How a call of `put` may end.
     fn may_put_end(&self, end: End) -> bool {
         let truth = match end {
-            End::Stored => self.named,
+            End::Stored | End::Named => self.named,
             // It may have been stored: the answer was lost.
             End::Stream(_) => true,
             _ => !self.named,
@@ -72,7 +72,7 @@ impl CopyOracles {
 
     /// How a call of `take` may end.
     fn may_take_end(&self, end: End) -> bool {
-        let truth = self.named == (end == End::Stored);
+        let truth = self.named == matches!(end, End::Stored | End::Named);
         let disturbed = matches!(end, End::Stream(_) | End::Incomplete);
         truth && (end == self.usual.1 || (self.is_disturbed() && disturbed))
     }
@@ -205,6 +205,17 @@ mod tests {
             assert_eq!(end(&[NAMED, What::TakeEnds(RESET)]), [TOLD]);
             assert_eq!(end(&[TAKEN]), [TOLD]);
         }
+    }
+
+    #[test]
+    fn a_name_that_may_not_be_safe_is_told_of_as_a_name() {
+        let named = (End::Named, End::Named);
+        let ends = [What::TakeEnds(End::Named), What::PutEnds(End::Named)];
+        let after = |what: &[What]| said(named, &[&[What::Puts, What::Takes], what].concat());
+        assert_eq!(after(&[&[NAMED][..], &ends].concat()), [""; 0]);
+        assert_eq!(after(&ends), [TOLD, TOLD], "there is none");
+        let nothing = [NAMED, What::TakeEnds(End::Store), What::PutEnds(End::Refused)];
+        assert_eq!(after(&nothing), [TOLD, TOLD], "nothing is said to be stored");
     }
 
     #[test]
