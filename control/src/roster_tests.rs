@@ -231,7 +231,7 @@ fn a_call_to_a_node_that_is_down_and_to_one_that_there_is_not_are_told_apart() {
 
 #[test]
 fn a_node_that_has_left_is_known_to_have_left_to_a_new_coordinator() {
-    let mut roster = roster(2);
+    let mut roster = roster(3);
     roster.join(ms(0), ConnId(0), from(0), joins(0, 1));
     roster.tick(GATHER);
     roster.actions();

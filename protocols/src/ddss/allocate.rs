@@ -20,11 +20,25 @@ impl<V: Verbs> Ddss<V> {
         if !spec.is_possible(nodes) {
             return Err(DdssError::Impossible(spec.size, spec.model));
         }
-        let home = match placement {
-            Placement::Local => self.0.mesh.me(),
-            Placement::On(rank) => rank,
-            Placement::RoundRobin => self.next_home(),
-        };
+        match placement {
+            Placement::Local => self.allocate_on(self.0.mesh.me(), spec).await,
+            Placement::On(rank) => self.allocate_on(rank, spec).await,
+            Placement::RoundRobin => self.allocate_in_turn(spec).await,
+        }
+    }
+
+    /// Allocates on the next node in turn, or on the one behind it where that dies meanwhile.
+    async fn allocate_in_turn(&self, spec: Spec) -> Result<Key, DdssError> {
+        for _ in 1..self.0.mesh.size() {
+            match self.allocate_on(self.next_home(), spec).await {
+                Err(DdssError::Gone(_)) => {}
+                done => return done,
+            }
+        }
+        self.allocate_on(self.next_home(), spec).await
+    }
+
+    async fn allocate_on(&self, home: Rank, spec: Spec) -> Result<Key, DdssError> {
         let home = self.until_it_is_a_member(home).await?;
         let request = self.ask(home, |id| Message::Allocate { id, spec }).await?;
         match Asked::new(self, request).answer().await? {

@@ -14,6 +14,8 @@ use weft_verbs::{Nanos, Verbs};
 pub(super) struct Outbox<V: Verbs> {
     /// Streams that had something to say when the transport had no room, in line.
     blocked: VecDeque<Rc<Socket<V>>>,
+    /// The stream whose turn it is to take room, as long as others stand in line or have.
+    turn: Option<Rc<Socket<V>>>,
     /// A task waits for room.
     waits: bool,
     /// A task watches whether the peer acknowledges, for those whose patience lasts so long at least.
@@ -36,6 +38,7 @@ impl<V: Verbs> Default for Outbox<V> {
     fn default() -> Outbox<V> {
         Outbox {
             blocked: VecDeque::new(),
+            turn: None,
             waits: false,
             patience: None,
             probes: false,
@@ -86,6 +89,15 @@ impl<V: Verbs> Sdp<V> {
         }
     }
 
+    /// Whether the transport has room for a message of a stream, and nobody stands before it in line.
+    pub(super) fn has_room(&self, socket: &Rc<Socket<V>>) -> bool {
+        let is_next = |outbox: &mut Outbox<V>| match &outbox.turn {
+            Some(turn) => Rc::ptr_eq(turn, socket),
+            None => outbox.blocked.is_empty(),
+        };
+        self.shared.mesh.has_room(socket.peer) && self.outbox(socket.peer, is_next)
+    }
+
     /// Has a stream try again once the transport takes messages to its peer.
     pub(super) fn block(&self, socket: &Rc<Socket<V>>) {
         let peer = socket.peer;
@@ -103,20 +115,25 @@ impl<V: Verbs> Sdp<V> {
         self.watch(peer, socket.options.give_up);
     }
 
-    /// Gives room to one stream after the other, as they stand in line. If all were told of it at once, the first one would take it, wait again
-    /// before the others have looked, and be first once more: with little room, a stream that always has something to say would keep
-    /// the others from saying anything.
+    /// Gives room to one stream after the other, as they stand in line. If whoever looks first had it, with little room a stream that always
+    /// has something to say could keep the others from saying anything.
     async fn wait_for_room(self, peer: Rank) {
         let Shared { mesh, rt, .. } = &*self.shared;
         while self.has_blocked(peer) {
             if let Err(why) = mesh.room(peer).await {
                 return self.room_never_comes(peer, why);
             }
-            let Some(socket) = self.outbox(peer, |outbox| outbox.blocked.pop_front()) else { continue };
-            self.flush(&socket);
-            socket.writable.notify();
-            // Its user sends before the next one is told.
-            poll_fn(|cx| rt.poll_idle(cx)).await;
+            let turn = self.outbox(peer, |outbox| {
+                outbox.turn = outbox.blocked.pop_front();
+                outbox.turn.clone()
+            });
+            if let Some(socket) = turn {
+                self.flush(&socket);
+                socket.writable.notify();
+                // Its user has the room until nobody has anything to do any more.
+                poll_fn(|cx| rt.poll_idle(cx)).await;
+                self.outbox(peer, |outbox| outbox.turn = None);
+            }
         }
     }
 

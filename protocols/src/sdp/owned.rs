@@ -184,7 +184,7 @@ impl<V: Verbs> SdpStream<V> {
         let socket = &self.socket;
         let threshold = socket.options.zcopy_threshold;
         let worth = threshold > 0 && buffer.len() > threshold;
-        let may = socket.end.borrow().may_want() && self.sdp.shared.mesh.has_room(socket.peer);
+        let may = socket.end.borrow().may_want() && self.sdp.has_room(socket);
         // Where no adapter could write there, bytes come as data.
         let may = may && !self.sdp.is_suspended(socket.peer) && !self.sdp.shared.mesh.carries(socket.peer);
         if !worth || !may {

@@ -367,7 +367,7 @@ impl<V: Verbs> Sdp<V> {
             if socket.starves.get() && socket.end.borrow().failure().is_some() {
                 return;
             }
-            if !self.shared.mesh.has_room(socket.peer) {
+            if !self.has_room(socket) {
                 return self.block(socket);
             }
             let Some(outgoing) = socket.end.borrow_mut().next() else { break };
@@ -404,10 +404,10 @@ impl<V: Verbs> Sdp<V> {
 
     /// BCopy: sends bytes as far as the peer has private buffers for them; each message is as full as it can be.
     pub(super) fn send_data(&self, socket: &Rc<Socket<V>>, parts: &impl Bytes, all: usize) -> usize {
-        let Shared { mesh, stats, rt, .. } = &*self.shared;
+        let Shared { stats, rt, .. } = &*self.shared;
         let mut sent = 0;
         while sent < all && socket.end.borrow().may_write() && !self.is_suspended(socket.peer) {
-            if !mesh.has_room(socket.peer) {
+            if !self.has_room(socket) {
                 self.block(socket);
                 break;
             }

@@ -233,7 +233,7 @@ impl<V: Verbs> SdpStream<V> {
             let changed = self.socket.writable.changed();
             let behind = !self.socket.sending.borrow().is_empty();
             let suspended = self.sdp.is_suspended(self.socket.peer);
-            let room = self.sdp.shared.mesh.has_room(self.socket.peer);
+            let room = self.sdp.has_room(&self.socket);
             let may_write = self.socket.end.borrow().may_write() && !behind && !suspended;
             if (may_write && room) || self.writes().is_err() {
                 return;

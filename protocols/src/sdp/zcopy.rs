@@ -75,7 +75,7 @@ impl<V: Verbs> Sdp<V> {
         if self.is_suspended(socket.peer) {
             return Step::Wait;
         }
-        if !self.shared.mesh.has_room(socket.peer) {
+        if !self.has_room(socket) {
             return Step::Room;
         }
         let (at, left) = (segment.placed, segment.len - segment.placed);

@@ -504,7 +504,7 @@ fn round_robin_passes_over_a_node_that_died() {
     cluster.plan(MET, Fault::Crash { node: NodeId(2) });
     let homes = Rc::new(RefCell::new(Vec::new()));
     let (tell, ddss, rt) = (Rc::clone(&homes), all[0].1.clone(), cluster.members[0].rt.clone());
-    cluster.members[0].at(MET + ms(60), move || {
+    cluster.members[0].at(MET + ms(10), move || {
         drop(rt.spawn(async move {
             for _ in 0..6 {
                 let key = ddss.allocate(VALUE, Placement::RoundRobin).await;
