@@ -61,13 +61,13 @@ impl Target for Worlds {
         let draw = self.drawn.draw(seed);
         let found = draw.search(&mut |_| interrupt::go_on()).map_err(Failure::unfinished)?;
         let run = found.ok_or_else(|| Failure::unfinished("a failing seed did not fail again"))?;
-        let Draw { entry, size, hunt, options } = draw;
+        let Draw { entry, size, notations, hunt, options } = draw;
         let by = match hunt {
             Hunt::Explore(_) => options.reduction.to_string(),
             Hunt::Walk(strategy, _) => strategy.to_string(),
         };
         let how = Found { by, faults: options.faults, oracle: None, seed: Some(seed), params: None };
-        let case = Case { size, run, drawn: true };
+        let case = Case { size, run, drawn: Some(notations) };
         let failure = files::smallest(&entry, case, hunt, &options, how, self.shrink_seconds)?;
         let path = files::place(self.save.as_deref(), entry.name);
         files::save(&path, &failure)?;
