@@ -164,6 +164,8 @@ pub struct Completions {
     pub cqs: Slab<Cq>,
     /// Queues that overran, whose queue pairs are still to be moved to the error state.
     pub overrun: Vec<Key>,
+    /// Those whose queue pairs were, with these, until footprints have told of it.
+    pub overran: Vec<(Key, Vec<Key>)>,
     /// The channels.
     pub channels: Slab<Channel>,
     /// Asynchronous events not yet taken, by context.
@@ -172,7 +174,7 @@ pub struct Completions {
     pub first_ctx: u32,
 }
 
-clone_in_place! { Completions { cqs, channels, events, news, queued, signals, overrun, first_ctx } }
+clone_in_place! { Completions { cqs, channels, events, news, queued, signals, overrun, overran, first_ctx } }
 
 impl Completions {
     /// Whether there is something to pass on: to the node, or to the queue pairs of a queue that overran.
