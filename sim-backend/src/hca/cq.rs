@@ -44,8 +44,8 @@ pub struct Cq {
     /// See [`Cq::pushed`].
     pub told: u32,
     entries: VecDeque<Cqe>,
-    /// Of an untimed world whose nodes have several adapters: the places of the newest entries in the order of all that came
-    /// to the node; see [`Cq::stamp`].
+    /// Of an untimed world that shows everything in one order: the places of the entries in the order of all that came to the node;
+    /// see [`Cq::stamp`].
     stamps: VecDeque<u32>,
 }
 
@@ -112,6 +112,12 @@ impl Cq {
             self.stamps.push_back(*next);
             *next += 1;
         }
+    }
+
+    /// How many of the completions that it holds came before a place in that order. Those without one came before there were any.
+    pub fn before(&self, place: u32) -> usize {
+        let stamped = self.stamps.iter().take_while(|stamp| **stamp < place).count();
+        self.entries.len() - self.stamps.len() + stamped
     }
 
     /// The places that were given, oldest first.
