@@ -249,14 +249,17 @@ impl World {
     }
 
     fn oldest(&self, node: NodeId) -> Oldest {
-        let oldest = self.held(node).min_by_key(|(.., cq)| cq.stamps().next());
-        let first = self.arrivals(node).waiting.front();
-        match (first, oldest) {
-            (Some(event), None) => Oldest::Event(event.hca, event.source),
-            (Some(event), Some((.., cq))) if cq.before(event.after) == 0 => {
-                Oldest::Event(event.hca, event.source)
-            }
-            (_, Some((hca, key, _))) => Oldest::Completion(hca, key),
+        let event = self.arrivals(node).waiting.front();
+        let is_older = |cq: &Cq| event.is_none_or(|event| cq.before(event.after) > 0);
+        let mut older = self.held(node).filter(|(.., cq)| is_older(cq));
+        // Where queues are in no order among themselves, any of them hides the event.
+        let completion = match self.has_rails() {
+            false => older.next(),
+            true => older.min_by_key(|(.., cq)| cq.stamps().next()),
+        };
+        match (completion, event) {
+            (Some((hca, key, _)), _) => Oldest::Completion(hca, key),
+            (None, Some(event)) => Oldest::Event(event.hca, event.source),
             (None, None) => Oldest::Nothing,
         }
     }

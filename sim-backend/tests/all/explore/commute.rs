@@ -163,7 +163,7 @@ fn check_walks(mut world: World, walks: u64) {
 }
 
 fn of(acts: Vec<Vec<Act>>) -> Plan {
-    Plan { acts, drift: None, ..busy(Wait::Poll) }
+    Plan { acts, ..busy(Wait::Poll) }
 }
 
 /// The queue pair's state stays as it is, and what it lets through does not.
