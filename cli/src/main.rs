@@ -27,6 +27,7 @@ mod new;
 #[cfg(feature = "hw")]
 mod node;
 mod output;
+mod panics;
 mod paper;
 mod part;
 mod picture;
@@ -79,6 +80,7 @@ fn act() -> Result<Exit, Failure> {
     };
     if simulates(&cli.command) {
         memory::watch();
+        panics::install();
     }
     match cli.command {
         Command::Run(args) => run::run(&args),

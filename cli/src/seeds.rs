@@ -1,5 +1,6 @@
 //! Ranges of seeds, and runs from many of them, several at a time.
 
+use crate::panics::{self, Name};
 use std::num::NonZeroUsize;
 use std::ops::Range;
 use std::str::FromStr;
@@ -55,12 +56,14 @@ pub fn jobs(asked: Option<NonZeroUsize>) -> NonZeroUsize {
 /// Most results that wait to be told.
 const WAITING: usize = 1_024;
 
-/// Runs seeds on `jobs` threads, each with a `runner` of its own, until they are through or it is `over`. Tells `told` of
+/// Runs seeds on `jobs` threads, each with a `runner` of its own, until they are through or it is `over`. A run that panics is told by
+/// its `name`. Tells `told` of
 /// each, on this thread, in the order in which runs end; and of nothing now and then, so that progress shows. Runners
 /// share nothing, so runs do not depend on how many there are at a time. An error ends it after the runs that have
 /// begun.
 pub fn each<R, T, E>(
     seeds: Range<u64>,
+    name: Name,
     jobs: NonZeroUsize,
     over: impl Fn() -> bool + Sync,
     runner: impl Fn() -> Result<R, E> + Sync,
@@ -85,7 +88,7 @@ pub fn each<R, T, E>(
                     if !seeds.contains(&seed) {
                         return;
                     }
-                    let result = runner(seed);
+                    let result = panics::named(name, seed, || runner(seed));
                     let stop = result.is_err();
                     if stop {
                         next.store(seeds.end, Ordering::Relaxed);
@@ -118,6 +121,7 @@ mod tests {
         let jobs = NonZeroUsize::new(jobs).expect("some");
         each(
             seeds,
+            panics::seed,
             jobs,
             || over,
             || Ok(answer),
@@ -158,6 +162,15 @@ mod tests {
         for jobs in [1, 3, 16] {
             assert_eq!(told(5..3_000, jobs, false, 0), ((5..3_000).collect(), vec![]));
         }
+    }
+
+    #[test]
+    fn a_run_is_named_while_it_runs() {
+        let name: Name = |seed| format!("the run {seed}");
+        let runs = |_| panics::running().ok_or(());
+        let mut names = Vec::new();
+        each(3..5, name, NonZeroUsize::MIN, || false, || Ok(runs), |result| names.extend(result));
+        assert_eq!(names, [Ok("the run 3".to_string()), Ok("the run 4".to_string())]);
     }
 
     #[test]

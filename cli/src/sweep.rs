@@ -6,7 +6,7 @@ use crate::args::RunArgs;
 use crate::exit::{Exit, Failure};
 use crate::progress::Progress;
 use crate::seeds::{each, jobs};
-use crate::{interrupt, output};
+use crate::{interrupt, output, panics};
 use std::ops::Range;
 use sum::Sum;
 use weft_check::run::{Report, RunError, RunOptions};
@@ -22,6 +22,7 @@ pub fn run(args: &RunArgs, scenario: &Scenario, seeds: Range<u64>) -> Result<Exi
     let runner = || Ok(|seed| one(scenario, seed).map_err(|error| (seed, error)));
     each(
         seeds,
+        panics::seed,
         jobs(args.jobs),
         || false,
         runner,

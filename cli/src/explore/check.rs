@@ -101,7 +101,7 @@ pub fn save(
     report: &mut Report,
 ) -> Result<Option<PathBuf>, Failure> {
     let Some(found) = &mut report.counterexample else { return Ok(None) };
-    let case = Case { size: model.size(), run: found.clone(), drawn: false };
+    let case = Case { size: model.size(), run: found.clone(), drawn: None };
     let how = Found {
         by: args.reduction.to_string(),
         faults: options.faults,

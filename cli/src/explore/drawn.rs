@@ -5,10 +5,11 @@ use super::check::again;
 use super::target::{Runner, Seed, Target};
 use super::{all, files};
 use crate::exit::Failure;
-use crate::{help, interrupt};
+use crate::help;
+use std::ops::ControlFlow;
 use std::path::PathBuf;
 use std::time::Duration;
-use weft_check::explore::{Case, Draw, Drawn, Found, Hunt};
+use weft_check::explore::{Case, Counterexample, Draw, Drawn, Found, Hunt};
 use weft_check::systems;
 
 const NAME: &str = "worlds";
@@ -42,6 +43,11 @@ pub fn target(args: &FuzzArgs) -> Result<Option<Worlds>, Failure> {
     Ok(Some(Worlds { name: args.world.clone(), drawn, save, shrink_seconds }))
 }
 
+/// Searches to its end, which is near: who interrupts a sweep is told of no seed that was searched in part, and has what was found saved.
+fn search(draw: &Draw) -> Result<Option<Counterexample>, Failure> {
+    draw.search(&mut |_| ControlFlow::Continue(())).map_err(Failure::unfinished)
+}
+
 impl Target for Worlds {
     fn name(&self) -> String {
         self.name.clone()
@@ -50,8 +56,7 @@ impl Target for Worlds {
     fn runner(&self) -> Result<Runner<'_>, Failure> {
         Ok(Box::new(|seed| {
             let draw = self.drawn.draw(seed);
-            let found = draw.search(&mut |_| interrupt::go_on());
-            let found = found.map_err(|error| Failure::unfinished(error).at(draw.to_string()))?;
+            let found = search(&draw).map_err(|failure| failure.at(draw.to_string()))?;
             let violation = found.map(|found| format!("{draw}: {}", found.violation));
             Ok(Seed { seed, violation, faults: Vec::new() })
         }))
@@ -59,15 +64,14 @@ impl Target for Worlds {
 
     fn save(&self, seed: u64) -> Result<(PathBuf, String), Failure> {
         let draw = self.drawn.draw(seed);
-        let found = draw.search(&mut |_| interrupt::go_on()).map_err(Failure::unfinished)?;
-        let run = found.ok_or_else(|| Failure::unfinished("a failing seed did not fail again"))?;
-        let Draw { entry, size, hunt, options } = draw;
+        let run = search(&draw)?.ok_or_else(|| Failure::unfinished("a failing seed did not fail again"))?;
+        let Draw { entry, size, notations, hunt, options } = draw;
         let by = match hunt {
             Hunt::Explore(_) => options.reduction.to_string(),
             Hunt::Walk(strategy, _) => strategy.to_string(),
         };
         let how = Found { by, faults: options.faults, oracle: None, seed: Some(seed), params: None };
-        let case = Case { size, run, drawn: true };
+        let case = Case { size, run, drawn: Some(notations) };
         let failure = files::smallest(&entry, case, hunt, &options, how, self.shrink_seconds)?;
         let path = files::place(self.save.as_deref(), entry.name);
         files::save(&path, &failure)?;

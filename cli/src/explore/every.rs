@@ -30,6 +30,7 @@ pub fn run(args: &CheckArgs) -> Result<Exit, Failure> {
     };
     each(
         0..worlds.len() as u64,
+        |at| format!("a world (weft check {} explores it alone)", all()[at as usize].name),
         jobs(args.jobs),
         interrupt::requested,
         || Ok(one),

@@ -5,6 +5,7 @@ use crate::exit::Failure as Exit;
 use crate::interrupt;
 use crate::logfile::LogFile;
 use std::fs;
+use std::io::{self, Write};
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -37,7 +38,9 @@ pub fn smallest(
     let Case { size, run, .. } =
         explore::smallest(entry, case, hunt, options, &mut watch).map_err(Exit::unfinished)?;
     if late {
-        eprintln!(
+        // Nobody may be reading; the report and the file tell what was found all the same.
+        let _ = writeln!(
+            io::stderr(),
             "weft: {} s were over before the run was as short as it gets: --shrink-seconds",
             within.as_secs()
         );

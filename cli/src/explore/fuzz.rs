@@ -7,7 +7,7 @@ use crate::exit::{Exit, Failure};
 use crate::progress::Progress;
 use crate::seeds::{each, jobs};
 use crate::table::{Table, count, wrap};
-use crate::{interrupt, output};
+use crate::{interrupt, output, panics};
 use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
@@ -69,6 +69,7 @@ fn sweep(args: &FuzzArgs, target: &dyn Target) -> Result<Fuzzed, Failure> {
     let over = || interrupt::requested() || args.seconds.is_some_and(|all| began.elapsed() >= all);
     each(
         seeds.clone(),
+        panics::seed,
         jobs(args.jobs),
         over,
         || target.runner(),

@@ -68,7 +68,7 @@ impl Target for Walks {
         let Walk { choices, violation } = self.walk(model.as_mut(), seed)?;
         let violation = violation.ok_or_else(|| Failure::unfinished("a failing seed did not fail again"))?;
         let found = Counterexample { violation, choices };
-        let case = Case { size: self.size.clone(), run: found, drawn: false };
+        let case = Case { size: self.size.clone(), run: found, drawn: None };
         let hunt = Hunt::walked(self.strategy);
         let (by, faults) = (self.strategy.to_string(), self.options.faults);
         let how = Found { by, faults, oracle: None, seed: Some(seed), params: None };

@@ -1,6 +1,6 @@
 //! `weft check`, `weft fuzz` and `weft replay`, as a user runs them.
 
-use crate::common::{Scratch, err, out, refused, run};
+use crate::common::{Scratch, err, out, refused, run, weft};
 use serde_json::Value;
 use std::fs;
 use std::process::Output;
@@ -73,6 +73,19 @@ fn a_check_comes_to_the_same_by_any_number_of_workers() {
         let counts = |(report, _): &(Value, _)| (report["executions"].clone(), report["states"].clone());
         assert_eq!(counts(&by("2", &["--no-memo"])), counts(&by("2", &[])), "{world}");
     }
+}
+
+/// The search for a shorter run is over before it has begun, which is told on the way.
+#[test]
+fn a_failure_is_told_and_saved_where_standard_error_takes_no_line() {
+    let scratch = Scratch::new("full_stderr");
+    let file = scratch.path("p.toml");
+    let line = ["check", "planted-mcs", "--shrink-seconds", "0.001", "--save", &file, "--quiet"];
+    let full = fs::OpenOptions::new().write(true).open("/dev/full").expect("Linux has it");
+    let output = weft(&line).stderr(full).output().expect("the program starts");
+    assert_eq!(output.status.code(), Some(1));
+    assert!(out(&output).starts_with("VIOLATED: planted-mcs"), "{}", out(&output));
+    assert!(fs::read_to_string(&file).expect("it is saved").contains("planted-mcs"));
 }
 
 #[test]

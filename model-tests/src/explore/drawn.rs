@@ -5,11 +5,11 @@
 
 use super::Counterexample;
 use super::any_model::{AnyModel, Entry, Expected, Watch};
-use super::choices::Choices;
 use super::options::Options;
 use super::script::{Notation, Script};
 use super::search::Progress;
-use super::size::{Size, Value};
+use super::sense::Notations;
+use super::size::{Key, Size, Value};
 use super::smaller::{Hunt, SmallerError, find};
 use super::walk::Strategy;
 use std::collections::{BTreeMap, BTreeSet};
@@ -45,6 +45,8 @@ pub struct Draw {
     pub entry: Entry,
     /// Its size.
     pub size: Size,
+    /// How its scripts are written.
+    pub notations: Notations,
     /// How it is searched.
     pub hunt: Hunt,
     /// Under which faults.
@@ -92,17 +94,14 @@ impl Drawn {
         let tried = (0..TRIES).find_map(|_| {
             let (entry, usual) = self.one(&mut rng);
             let size = self.change(&mut rng, entry, usual);
-            let mut model = entry.build(&size).ok()?;
-            let holds = |size: &Size| entry.build(size).is_ok_and(|mut model| holds_quietly(model.as_mut()));
-            let is_script =
-                holds_quietly(model.as_mut()) && self.dropped_or_not(entry, &size).iter().all(holds);
-            is_script.then_some((*entry, model))
+            let model = entry.build(&size).ok()?;
+            self.notations(entry).make_sense(entry, &size).then_some((*entry, model))
         });
         let (entry, model) = tried.unwrap_or_else(|| {
             let (entry, usual) = self.one(&mut rng);
             (*entry, entry.build(usual).expect("it was built in its usual size"))
         });
-        search(&mut rng, entry, model.as_ref())
+        search(&mut rng, entry, self.notations(&entry), model.as_ref())
     }
 
     fn one(&self, rng: &mut Rng) -> &(Entry, Size) {
@@ -131,34 +130,15 @@ impl Drawn {
         size
     }
 
-    /// The sizes in which calls that may be dropped never are, and always are at once, as far as these are others than this one.
-    fn dropped_or_not(&self, entry: &Entry, size: &Size) -> Vec<Size> {
-        let with = |change: fn(Script) -> Script| {
-            let mut other = size.clone();
-            for key in entry.keys {
-                if let (Some(Value::Text(text)), Some(values)) =
-                    (size.get(key.name), self.keys.get(&(key.name, key.help)))
-                {
-                    other.set(key.name, change(values.notation.script(text)).text());
-                }
-            }
-            other
-        };
-        let mut others = vec![with(Script::without_marks), with(Script::without_marked)];
-        others.retain(|other| other != size);
-        others
+    /// How a world's scripts are written.
+    fn notations(&self, entry: &Entry) -> Notations {
+        let known = |key: &Key| Some((key.name, self.keys.get(&(key.name, key.help))?.notation));
+        Notations(entry.keys.iter().filter_map(known).collect())
     }
 }
 
-/// Whether a world holds where every first event happens and no fault. A script that breaks a promise even then asks for what it may not,
-/// as who waits for a barrier that nobody else comes to.
-pub(super) fn holds_quietly(model: &mut dyn AnyModel) -> bool {
-    let options = Options { livelock: Options::WALK, ..Options::default() };
-    model.replay(&Choices::default(), &options, false).is_ok_and(|run| run.violation.is_none())
-}
-
 /// How a world is searched: under up to two faults, by its first executions or by walks.
-fn search(rng: &mut Rng, entry: Entry, model: &dyn AnyModel) -> Draw {
+fn search(rng: &mut Rng, entry: Entry, notations: Notations, model: &dyn AnyModel) -> Draw {
     let kinds = model.usual_faults();
     let most = if kinds.is_empty() { 0 } else { model.most_faults().unwrap_or(2).min(2) };
     let faults = rng.below(u64::from(most) + 1) as u32;
@@ -169,7 +149,7 @@ fn search(rng: &mut Rng, entry: Entry, model: &dyn AnyModel) -> Draw {
         _ => Hunt::Walk(Strategy::Swarm, WALKS),
     };
     let options = Options { faults, kinds, livelock: Options::WALK, ..Options::default() };
-    Draw { entry, size: model.size(), hunt, options }
+    Draw { entry, size: model.size(), notations, hunt, options }
 }
 
 /// The letters that a world knows at the end of its script.

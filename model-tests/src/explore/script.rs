@@ -85,17 +85,18 @@ impl Script {
         self.nodes.iter().map(node).collect::<Vec<_>>().join(",")
     }
 
-    /// The same, of users that drop no call.
-    pub fn without_marks(mut self) -> Script {
+    /// How many calls their users may drop.
+    pub fn marked(&self) -> usize {
         let marks = self.notation.marks();
-        self.nodes.iter_mut().flatten().flatten().for_each(|call| *call = call.replace(marks, ""));
-        self
+        self.nodes.iter().flatten().flatten().filter(|call| call.ends_with(marks)).count()
     }
 
-    /// The same without the calls that users may drop.
-    pub fn without_marked(mut self) -> Script {
+    /// The same of users that have made up their minds: of the calls that they may drop, in turn, they drop one at once or never.
+    pub fn dropping(mut self, drops: &mut impl Iterator<Item = bool>) -> Script {
         let marks = self.notation.marks();
-        self.nodes.iter_mut().flatten().for_each(|calls| calls.retain(|call| !call.ends_with(marks)));
+        let mut stays = |call: &String| !call.ends_with(marks) || drops.next() != Some(true);
+        self.nodes.iter_mut().flatten().for_each(|calls| calls.retain(&mut stays));
+        self.nodes.iter_mut().flatten().flatten().for_each(|call| *call = call.replace(marks, ""));
         self
     }
 }
@@ -116,11 +117,16 @@ mod tests {
 
     #[test]
     fn calls_that_may_be_dropped_are_or_are_not() {
-        let changed = |notation: Notation, text| {
+        let changed = |notation: Notation, text, drops: [bool; 2]| {
             let script = notation.script(text);
-            [script.clone().without_marks(), script.without_marked()].map(|script| script.text())
+            (script.marked(), script.dropping(&mut drops.into_iter()).text())
         };
-        assert_eq!(changed(Notation::Letters, "cs!x,r?e+w"), ["csx,re+w", "cx,e+w"]);
-        assert_eq!(changed(Notation::Words, "x+.b-.xy!,y?-"), ["x+.b.xy!,y?", "x+.xy!,"]);
+        let letters = |drops| changed(Notation::Letters, "cs!x,r?e+w", drops);
+        assert_eq!(letters([false, false]), (2, "csx,re+w".to_owned()));
+        assert_eq!(letters([true, false]), (2, "cx,re+w".to_owned()));
+        assert_eq!(letters([true, true]), (2, "cx,e+w".to_owned()));
+        let words = |drops| changed(Notation::Words, "x+.b-.xy!,y?-", drops);
+        assert_eq!(words([false, false]), (2, "x+.b.xy!,y?".to_owned()));
+        assert_eq!(words([false, true]), (2, "x+.b.xy!,".to_owned()));
     }
 }

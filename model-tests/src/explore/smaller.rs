@@ -1,8 +1,8 @@
 //! Finds a failure again in a smaller world: with fewer nodes, with fewer requests.
 
 use super::any_model::{AnyModel, Entry, Watch};
-use super::drawn::holds_quietly;
 use super::search::ExploreError;
+use super::sense::Notations;
 use super::size::Size;
 use super::system::{Stuck, Violation};
 use super::walk::{Strategy, Walk};
@@ -17,8 +17,8 @@ pub struct Case {
     pub size: Size,
     /// The run.
     pub run: Counterexample,
-    /// Whether it is of a script that was drawn: then smaller worlds must hold where nothing goes wrong, or theirs is no script.
-    pub drawn: bool,
+    /// How the scripts of the size are written, if they were drawn: then those of smaller worlds must make sense, too.
+    pub drawn: Option<Notations>,
 }
 
 /// How a failure is looked for in each smaller world: as it was found in the large one, and within a budget.
@@ -72,7 +72,7 @@ pub fn smallest(
     let (mut size, drawn) = (case.size, case.drawn);
     // A smaller world need not show it with more faults than it takes.
     let mut options = Options { oracle, faults: best.choices.faults() as u32, ..options.clone() };
-    while let Some(found) = one_smaller(entry, (model.smaller(), drawn), hunt, &options, watch)? {
+    while let Some(found) = one_smaller(entry, (model.smaller(), drawn.as_ref()), hunt, &options, watch)? {
         (model, best) = found;
         size = model.size();
         options.faults = best.choices.faults() as u32;
@@ -86,14 +86,14 @@ type Failing = (Box<dyn AnyModel>, Counterexample);
 /// The first world of these sizes that shows the failure, with its shortest run.
 fn one_smaller(
     entry: &Entry,
-    (sizes, drawn): (Vec<Size>, bool),
+    (sizes, drawn): (Vec<Size>, Option<&Notations>),
     hunt: Hunt,
     options: &Options,
     watch: Watch<'_>,
 ) -> Result<Option<Failing>, SmallerError> {
     for smaller in sizes {
         let Ok(mut model) = entry.build(&smaller) else { continue };
-        if drawn && !holds_quietly(model.as_mut()) {
+        if drawn.is_some_and(|notations| !notations.make_sense(entry, &smaller)) {
             continue;
         }
         if let Some(found) = find(model.as_mut(), hunt, options, watch)? {
@@ -139,4 +139,27 @@ fn shortest(
     let run = model.replay(&choices, options, false)?;
     let violation: Violation = run.violation.unwrap_or(found.violation);
     Ok(Counterexample { violation, choices })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::Choices;
+    use super::super::script::Notation;
+    use super::*;
+    use crate::systems;
+    use std::collections::BTreeMap;
+
+    /// One writer less, and who reads waits for what the other one may drop.
+    #[test]
+    fn a_drawn_script_is_not_made_one_that_waits_for_what_may_be_dropped() {
+        let all = systems::worlds().into_iter();
+        let entry = all.into_iter().find(|entry| entry.name == "sdp-dropped-write").expect("it is there");
+        let run = Counterexample { violation: Violation::new("deadlock", ""), choices: Choices::default() };
+        let size = Size::new([("calls", "cwww!w+r,rrrw")]);
+        let drawn = Some(Notations(BTreeMap::from([("calls", Notation::Letters)])));
+        let case = Case { size: size.clone(), run, drawn };
+        let (hunt, options) = (Hunt::Explore(500), Options { livelock: 400, ..Options::default() });
+        let small = smallest(&entry, case, hunt, &options, &mut |_| ControlFlow::Continue(()));
+        assert_eq!(small.map(|case| case.size), Ok(size));
+    }
 }

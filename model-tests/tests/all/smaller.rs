@@ -20,7 +20,7 @@ fn explored(name: &str, size: &Size) -> Case {
     let options = Options { oracle: looked_for(name), ..options() };
     let report = world.explore(&options, &mut |_| ControlFlow::Continue(())).expect("explores");
     let run = report.counterexample.expect("it is found");
-    let case = Case { size: world.size(), run, drawn: false };
+    let case = Case { size: world.size(), run, drawn: None };
     let hunt = Hunt::Explore(report.executions.min(1_000) + 200);
     smallest(&entry, case, hunt, &options, &mut |_| ControlFlow::Continue(())).expect("runs")
 }
@@ -72,7 +72,7 @@ fn what_walks_have_found_is_looked_for_by_walks() {
         if found.is_some() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
     };
     world.walks(Strategy::Swarm, &mut (0..1_000), &options(), &mut keep).expect("walks");
-    let case = Case { size: world.size(), run: found.expect("it is found"), drawn: false };
+    let case = Case { size: world.size(), run: found.expect("it is found"), drawn: None };
     let hunt = Hunt::walked(Strategy::Swarm);
     let small = smallest(&entry, case, hunt, &options(), &mut |_| ControlFlow::Continue(())).expect("runs");
     assert_eq!(small.size.number("nodes"), Ok(Some(2)));

@@ -44,8 +44,8 @@ pub struct Cq {
     /// See [`Cq::pushed`].
     pub told: u32,
     entries: VecDeque<Cqe>,
-    /// Of an untimed world whose nodes have several adapters: the places of the newest entries in the order of all that came
-    /// to the node; see [`Cq::stamp`].
+    /// Of an untimed world that shows everything in one order: the places of the entries in the order of all that came to the node;
+    /// see [`Cq::stamp`].
     stamps: VecDeque<u32>,
 }
 
@@ -114,6 +114,12 @@ impl Cq {
         }
     }
 
+    /// How many of the completions that it holds came before a place in that order. Those without one came before there were any.
+    pub fn before(&self, place: u32) -> usize {
+        let stamped = self.stamps.iter().take_while(|stamp| **stamp < place).count();
+        self.entries.len() - self.stamps.len() + stamped
+    }
+
     /// The places that were given, oldest first.
     pub fn stamps(&self) -> impl Iterator<Item = u32> {
         self.stamps.iter().copied()
@@ -164,6 +170,8 @@ pub struct Completions {
     pub cqs: Slab<Cq>,
     /// Queues that overran, whose queue pairs are still to be moved to the error state.
     pub overrun: Vec<Key>,
+    /// Those whose queue pairs were, with these, until footprints have told of it.
+    pub overran: Vec<(Key, Vec<Key>)>,
     /// The channels.
     pub channels: Slab<Channel>,
     /// Asynchronous events not yet taken, by context.
@@ -172,7 +180,7 @@ pub struct Completions {
     pub first_ctx: u32,
 }
 
-clone_in_place! { Completions { cqs, channels, events, news, queued, signals, overrun, first_ctx } }
+clone_in_place! { Completions { cqs, channels, events, news, queued, signals, overrun, overran, first_ctx } }
 
 impl Completions {
     /// Whether there is something to pass on: to the node, or to the queue pairs of a queue that overran.

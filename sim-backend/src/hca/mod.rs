@@ -400,12 +400,13 @@ impl Hca {
     fn fail_overrun(&mut self, io: &mut Io<'_>) {
         while let Some(cq) = self.hw.completions.overrun.pop() {
             let users: Vec<Key> = self.qps.iter().filter(|(_, qp)| qp.uses(cq)).map(|(key, _)| key).collect();
-            for key in users {
-                let Some(qp) = self.qps.get_mut(key) else { continue };
+            for key in &users {
+                let Some(qp) = self.qps.get_mut(*key) else { continue };
                 if !matches!(qp.state(), QpState::Reset | QpState::Err) {
                     qp.enter_error(&mut self.hw, io);
                 }
             }
+            self.hw.completions.overran.push((cq, users));
         }
     }
 
@@ -428,6 +429,7 @@ impl Hca {
         completions.events.iter_mut().for_each(|queue| queue.clear());
         (completions.queued, completions.signals) = (0, 0);
         completions.overrun.clear();
+        completions.overran.clear();
         completions.news = News::default();
         io.log.line(io.now, self.hw.node, Kind::Object, format_args!("hca={} lost everything", self.hw.id.0));
     }

@@ -248,11 +248,24 @@ impl World {
             self.schedule_qp(hca, key);
             self.engine_called(hca, key);
         }
+        if !self.state.hcas[hca.0 as usize].hw.completions.overran.is_empty() {
+            self.tell_overruns(hca);
+        }
         if self.state.hcas[hca.0 as usize].hw.completions.news.is_some() {
             self.pass_on_news(hca);
         }
         if self.visibility > Nanos::ZERO {
             self.draw_visibility(hca);
+        }
+    }
+
+    /// Completion queues overran, and the queue pairs that use them are in the error state, whichever the engine was called for.
+    #[cold]
+    fn tell_overruns(&mut self, hca: HcaId) {
+        let overran = std::mem::take(&mut self.state.hcas[hca.0 as usize].hw.completions.overran);
+        for (cq, pairs) in overran {
+            self.queue_overran(hca, cq);
+            pairs.into_iter().for_each(|key| self.engine_called(hca, key));
         }
     }
 

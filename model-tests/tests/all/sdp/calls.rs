@@ -53,9 +53,19 @@ fn a_copy_whose_other_end_crashes_at_any_event_ends_and_says_what_is_true() {
     assert!(report.held() && report.exhaustive, "{:?}", report.counterexample);
 }
 
+/// Drawn ones, that once were told of promises that nothing had broken.
+#[test]
+fn who_shares_a_stream_writes_in_turn_and_ends_where_none_stands() {
+    for (name, calls) in [("sdp-dropped-resize", "cz!w+s,e"), ("sdp-narrow-listener-stops", "c+R,w")] {
+        let options = Options { livelock: 400, max_executions: Some(3_000), ..Options::default() };
+        let report = explore(name, &Size::new([("calls", calls)]), &options);
+        assert!(report.held(), "{name} {calls}: {:?}", report.counterexample);
+    }
+}
+
 #[test]
 fn letters_that_nobody_knows_are_refused_in_one_line() {
-    for calls in ["cy,e", "w,e", "cw,ce", "c!!,e", "cw"] {
+    for calls in ["cy,e", "w,e", "cw,ce", "c!!,e", "cw", "cwfw,e", "c+R,wf+w"] {
         let refused = entry("sdp-calls").build(&Size::new([("calls", calls)])).err();
         let refused = refused.unwrap_or_else(|| panic!("{calls}")).to_string();
         assert_eq!(refused.lines().count(), 1, "{refused}");

@@ -53,6 +53,9 @@ impl World {
         if matches!(change, Modify::Reset) {
             self.touch_forgotten(hca, qp);
         }
+        if matches!(change, Modify::Update(_)) {
+            self.touch_update(hca, qp);
+        }
         let ends = self.ends_of(hca, qp, change)?;
         let stretch = self.timer_stretch(kind, change);
         let answer = self.engine(hca, Some(qp), |hca, io| {

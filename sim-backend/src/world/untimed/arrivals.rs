@@ -10,10 +10,11 @@
 //! - finding nothing because of something older reads that;
 //! - where a spinning node steps for no other reason than that it is there, it is the step's *enabling edge*.
 //!
-//! Each event knows how many completions were queued before it: it is shown once they are taken.
+//! Completions are stamped as they come, and each event knows the place that it has among them: it is shown once none of those before it
+//! waits any more, whether they were taken or went with their queue pair.
 //!
-//! The order is the node's, not an adapter's. Where a node has several adapters, completions of different queues are stamped
-//! as they come, and the queue of a younger one is shown empty while an older one waits. Then the end of the one order is an
+//! The order is the node's, not an adapter's. Where a node has several adapters, the queue of a younger completion is shown empty while
+//! an older one waits. Then the end of the one order is an
 //! object that all completions and events of the node write: which of two adapters was first is a race, and is explored.
 //!
 //! [`Policy::in_order`]: crate::explore::Policy::in_order
@@ -22,7 +23,7 @@ use super::super::World;
 use crate::NodeId;
 use crate::explore::identity::object;
 use crate::explore::{AccessKind, Object};
-use crate::hca::{HcaId, Key};
+use crate::hca::{Cq, HcaId, Key};
 use crate::in_place::clone_in_place;
 use std::collections::VecDeque;
 use std::hash::{Hash, Hasher};
@@ -40,7 +41,7 @@ pub(crate) enum Source {
 struct Arrival {
     hca: HcaId,
     source: Source,
-    /// How many completions were queued at the node before it.
+    /// The place that the next completion of the node has: those before it came before this.
     after: u32,
 }
 
@@ -50,7 +51,7 @@ pub(super) struct Arrivals {
     waiting: VecDeque<Arrival>,
     /// How many were taken.
     taken: u32,
-    /// Completions stamped, of a node of several adapters.
+    /// Completions stamped.
     stamps: u32,
 }
 
@@ -94,12 +95,9 @@ impl World {
         self.is_untimed() && !self.arrivals(node).waiting.is_empty()
     }
 
-    /// Completions were queued at an adapter: they get their places in the one order of a node of several adapters.
+    /// Completions were queued at an adapter: they get their places in the one order of its node.
     #[cold]
     pub(in crate::world) fn stamp_completions(&mut self, hca: HcaId) {
-        if !self.has_rails() {
-            return;
-        }
         let node = self.shape.node(hca);
         let mut next = self.arrivals(node).stamps;
         for place in 0..self.state.hcas[hca.0 as usize].hw.completions.cqs.places() {
@@ -108,8 +106,9 @@ impl World {
             }
         }
         self.arrivals_mut(node).stamps = next;
-        let end = object::last(self.first(node).0, EVENTS);
-        self.touch(end, AccessKind::Write);
+        if self.has_rails() {
+            self.touch(object::last(self.first(node).0, EVENTS), AccessKind::Write);
+        }
     }
 
     /// Events were raised at an adapter.
@@ -118,7 +117,7 @@ impl World {
         let node = self.shape.node(hca);
         let device = self.state.hcas[hca.0 as usize].hw.completions.events.iter().map(VecDeque::len).sum();
         let connections = self.state.cms[hca.0 as usize].pending_events();
-        let after = self.completions(node, |pushed, _| pushed);
+        let after = self.arrivals(node).stamps;
         for (source, there) in [(Source::Device, device), (Source::Connections, connections)] {
             let of = |arrival: &&Arrival| (arrival.hca, arrival.source) == (hca, source);
             let known = self.arrivals(node).waiting.iter().filter(of).count();
@@ -195,8 +194,8 @@ impl World {
         }
         let front = self.arrivals(node).waiting.front();
         let Some(after) = front.map(|arrival| arrival.after) else { return Some(max) };
-        let taken = self.completions(node, |_, taken| taken);
-        let before = after.saturating_sub(taken) as usize;
+        let queue = self.state.hcas[hca.0 as usize].hw.completions.cqs.get(cq);
+        let before = queue.map_or(0, |queue| queue.before(after));
         if before < max {
             self.touch_unless_reason(self.event_in_front(node));
         }
@@ -229,12 +228,12 @@ impl World {
         if self.first(node) != hca {
             return;
         }
-        let taken = self.completions(node, |_, taken| taken);
         for arrival in &self.arrivals(node).waiting {
             if self.has_rails() {
                 (arrival.hca.0 - hca.0).hash(to);
             }
-            (arrival.source, arrival.after.saturating_sub(taken)).hash(to);
+            arrival.source.hash(to);
+            self.held(node).for_each(|(_, key, cq)| (key.index, cq.before(arrival.after)).hash(to));
         }
         if self.has_rails() && self.in_order() {
             let mut queued: Vec<(u32, u32, u32)> = Vec::new();
@@ -250,32 +249,32 @@ impl World {
     }
 
     fn oldest(&self, node: NodeId) -> Oldest {
-        let taken = self.completions(node, |_, taken| taken);
-        match self.arrivals(node).waiting.front() {
-            Some(arrival) if arrival.after <= taken => return Oldest::Event(arrival.hca, arrival.source),
-            _ => {}
+        let event = self.arrivals(node).waiting.front();
+        let is_older = |cq: &Cq| event.is_none_or(|event| cq.before(event.after) > 0);
+        let mut older = self.held(node).filter(|(.., cq)| is_older(cq));
+        // Where queues are in no order among themselves, any of them hides the event.
+        let completion = match self.has_rails() {
+            false => older.next(),
+            true => older.min_by_key(|(.., cq)| cq.stamps().next()),
+        };
+        match (completion, event) {
+            (Some((hca, key, _)), _) => Oldest::Completion(hca, key),
+            (None, Some(event)) => Oldest::Event(event.hca, event.source),
+            (None, None) => Oldest::Nothing,
         }
-        let queues = self.shape.hcas(node).flat_map(|hca| {
+    }
+
+    /// The completion queues of a node that hold something.
+    fn held(&self, node: NodeId) -> impl Iterator<Item = (HcaId, Key, &Cq)> {
+        self.shape.hcas(node).flat_map(move |hca| {
             let queues = self.state.hcas[hca.0 as usize].hw.completions.cqs.iter();
             queues.filter(|(_, cq)| !cq.is_empty()).map(move |(key, cq)| (hca, key, cq))
-        });
-        let held = match self.has_rails() {
-            false => { queues }.next(),
-            true => queues.min_by_key(|(.., cq)| cq.stamps().next()),
-        };
-        held.map_or(Oldest::Nothing, |(hca, key, _)| Oldest::Completion(hca, key))
+        })
     }
 
     fn completion_in_front(&self, hca: HcaId, cq: Key) -> Object {
         let oldest = self.state.hcas[hca.0 as usize].hw.completions.cqs.get(cq).map_or(0, |cq| cq.oldest());
         object::completion(hca.0, cq.index, oldest)
-    }
-
-    /// Of all completion queues of a node: how many completions were ever queued, or taken.
-    fn completions(&self, node: NodeId, which: impl Fn(u32, u32) -> u32) -> u32 {
-        let queues =
-            self.shape.hcas(node).flat_map(|hca| self.state.hcas[hca.0 as usize].hw.completions.cqs.iter());
-        queues.fold(0, |sum, (_, cq)| sum + which(cq.pushed, cq.oldest()))
     }
 
     fn event_in_front(&self, node: NodeId) -> Object {

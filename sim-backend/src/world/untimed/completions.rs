@@ -10,7 +10,7 @@
 //!   it: n is its *enabling edge*, and there is nothing to be reversed.
 //!
 //! How full a queue is matters to one that could overrun: polls that begin with a queue half full write its room, and
-//! queueing reads it.
+//! queueing reads it. Who overruns a queue writes it: nothing is queued there any more.
 
 use super::super::World;
 use super::super::cpu::Activity;
@@ -44,6 +44,11 @@ impl World {
                 self.touch(object::completion(hca, place, number), AccessKind::EnablingEdge);
             }
         }
+    }
+
+    /// A queue had no room for a completion.
+    pub(in crate::world) fn queue_overran(&mut self, hca: HcaId, cq: Key) {
+        self.touch(object::room(hca.0, cq.index), AccessKind::Write);
     }
 
     /// Up to `max` completions are about to be taken.

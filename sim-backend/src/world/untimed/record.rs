@@ -91,6 +91,12 @@ impl World {
         self.touch(object::mode(hca.0, key.index), AccessKind::Write);
     }
 
+    /// Attributes of a queue pair are about to change that packets and posts look at, though its state stays as it is.
+    pub(in crate::world) fn touch_update(&mut self, hca: HcaId, key: Key) {
+        self.touch_mode(hca, key);
+        self.touch(object::accepts(hca.0, key.index), AccessKind::Write);
+    }
+
     /// A queue pair is about to be gone.
     pub(in crate::world) fn touch_end(&mut self, hca: HcaId, key: Key) {
         self.touch_mode(hca, key);

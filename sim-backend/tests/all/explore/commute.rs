@@ -103,6 +103,7 @@ fn random_plan(rng: &mut Rng) -> Plan {
             4 => Act::Write { peer, word, signaled },
             5 => Act::Read { peer, word },
             6..=7 => Act::Send { peer, signaled },
+            8 if rng.below(4) == 0 => Act::Restrict { peer },
             8 => Act::Look { word },
             9 if rng.below(4) == 0 => Act::Fail { peer },
             9 => Act::Set { word },
@@ -149,4 +150,34 @@ fn transitions_that_do_not_conflict_commute() {
     }
     println!("{pairs} pairs");
     assert!(pairs as u64 > 20 * seeds(), "{pairs} pairs");
+}
+
+/// Walks of one plan, without faults.
+fn check_walks(mut world: World, walks: u64) {
+    let mut pairs = 0;
+    for seed in 0..walks {
+        let (path, states) = walk(&mut world, &mut Rng::from_seed(seed), 0);
+        pairs += check(&mut world, &path, &states);
+    }
+    assert!(pairs > 0, "nothing commutes");
+}
+
+fn of(acts: Vec<Vec<Act>>) -> Plan {
+    Plan { acts, ..busy(Wait::Poll) }
+}
+
+/// The queue pair's state stays as it is, and what it lets through does not.
+#[test]
+fn who_restricts_a_peer_is_in_order_with_its_requests() {
+    let writes = vec![Act::Write { peer: 1, word: 0, signaled: true }, Act::Await];
+    let reads = vec![Act::Read { peer: 1, word: 2 }, Act::Await];
+    check_walks(World::new(of(vec![writes, vec![Act::Restrict { peer: 0 }], reads])), 40);
+}
+
+/// Two peers and answers bring more than the queue holds: whichever finds it full ends all queue pairs that use it.
+#[test]
+fn what_overruns_a_completion_queue_is_in_order_with_all_that_comes_to_it() {
+    let sends = vec![Act::Send { peer: 1, signaled: false }; 2];
+    let adds = [0, 2].map(|peer| Act::Add { peer, word: 0 });
+    check_walks(World::with_queues(of(vec![sends.clone(), adds.to_vec(), sends]), 4), 100);
 }

@@ -3,6 +3,7 @@
 mod clocks;
 mod commute;
 mod disks;
+mod in_order;
 mod memo;
 mod outcomes;
 mod root;

@@ -46,6 +46,8 @@ pub enum Act {
     Register,
     /// Asks how its queue pair to a peer is.
     Ask { peer: usize },
+    /// Lets a peer touch none of its memory any more.
+    Restrict { peer: usize },
 }
 
 /// A node's handles, which stay when its program goes.
@@ -310,6 +312,11 @@ impl Script {
                 let state = self.place.qps[peer].as_ref().map(|qp| qp.state());
                 self.saw(state.map_or(99, |state| state as u64));
             }
+            Act::Restrict { peer } => {
+                let none = Update { access: Some(AccessFlags::empty()), ..Update::default() };
+                let update = |qp: &SimQp| qp.modify(&Modify::Update(none)).is_ok();
+                self.saw(self.place.qps[peer].as_ref().is_some_and(update) as u64);
+            }
             Act::Sleep(ns) => match self.asleep {
                 None => {
                     self.asleep = Some(self.place.ctx.host().now() + Nanos(ns));
@@ -407,11 +414,11 @@ fn to_rts() -> ToRts {
     }
 }
 
-fn place(fabric: &Fabric, node: u32, nodes: u32) -> Place {
+fn place(fabric: &Fabric, node: u32, nodes: u32, entries: u32) -> Place {
     let ctx = fabric.devices(NodeId(node))[0].open().unwrap();
     let pd = ctx.alloc_pd().unwrap();
     let channel = ctx.create_channel().unwrap();
-    let cq = ctx.create_cq(64, Some(&channel)).unwrap();
+    let cq = ctx.create_cq(entries, Some(&channel)).unwrap();
     let mr = pd.alloc_mr(8192, AccessFlags::all()).unwrap();
     let srq = pd.create_srq(4, 1).unwrap();
     let (caps, kind, cm) = (QpCaps::default(), QpType::Ud, ctx.connection_manager().unwrap());
@@ -431,12 +438,17 @@ fn place(fabric: &Fabric, node: u32, nodes: u32) -> Place {
 
 impl World {
     pub fn new(plan: Plan) -> World {
+        World::with_queues(plan, 64)
+    }
+
+    /// One whose completion queues hold so many.
+    pub fn with_queues(plan: Plan, entries: u32) -> World {
         let nodes = plan.acts.len() as u32;
         let mut config = Config::new(nodes, Profile::builtin("ncosed-2007").unwrap());
         config.order = Order::Untimed;
         config.sanitize = plan.sanitize;
         let fabric = Fabric::new(config, Box::new(First)).unwrap();
-        let mut places: Vec<Place> = (0..nodes).map(|n| place(&fabric, n, nodes)).collect();
+        let mut places: Vec<Place> = (0..nodes).map(|n| place(&fabric, n, nodes, entries)).collect();
         let words: Vec<RemoteSlice> = places.iter().map(|p| p.mr.remote(0..8 * WORDS).unwrap()).collect();
         for a in 0..places.len() {
             places[a].words = words.clone();

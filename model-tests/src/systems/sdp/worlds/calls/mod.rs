@@ -118,13 +118,18 @@ pub(super) fn worlds() -> Vec<Entry> {
 fn make(name: &'static str, kind: Kind, size: &Size, calls: &str) -> Result<Box<dyn AnyModel>, SizeError> {
     let scripts = Requests::parse(&size.text("calls").unwrap_or_else(|| calls.to_string()));
     size.within("calls", scripts.nodes(), 2..=2)?;
-    for (client, letters) in (0..2).flat_map(|node| scripts.of(node)) {
-        let Some(calls) = script::calls(letters) else {
-            return Err(SizeError(format!("calls are {}, not '{letters}'", script::LETTERS)));
-        };
-        let connects = client.node == 0 && client.index == 0;
-        let shares = scripts.of(client.node).count() > 1;
-        script::check(&calls, connects, shares).map_err(|why| SizeError(why.into()))?;
+    for node in 0..2 {
+        let mut users = Vec::new();
+        let shares = scripts.of(node).count() > 1;
+        for (client, letters) in scripts.of(node) {
+            let Some(calls) = script::calls(letters) else {
+                return Err(SizeError(format!("calls are {}, not '{letters}'", script::LETTERS)));
+            };
+            let connects = client.node == 0 && client.index == 0;
+            script::check(&calls, connects, shares).map_err(|why| SizeError(why.into()))?;
+            users.push(calls);
+        }
+        script::check_end(&users).map_err(|why| SizeError(why.into()))?;
     }
     Ok(Harness::boxed(Calls { name, kind, scripts }))
 }

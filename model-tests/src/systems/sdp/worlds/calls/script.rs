@@ -46,7 +46,6 @@ pub(super) fn calls(letters: &str) -> Option<Vec<Called>> {
 ///
 /// What is wrong, for people.
 pub(super) fn check(calls: &[Called], connects: bool, shares: bool) -> Result<(), &'static str> {
-    let is_connect = |call: &Called| call.letter == 'c';
     let connections = calls.iter().filter(|call| is_connect(call)).count();
     if if connects { calls.first().is_some_and(|first| !is_connect(first)) } else { connections > 0 } {
         return Err(
@@ -67,6 +66,31 @@ pub(super) fn check(calls: &[Called], connects: bool, shares: bool) -> Result<()
         }
     }
     Ok(())
+}
+
+/// Refuses users of one end of whom one writes or resizes what was shut down by then, by itself or by another one: such a call fails, and
+/// what a send was to bring stays away, though no promise is broken.
+///
+/// # Errors
+///
+/// What is wrong, for people.
+pub(super) fn check_end(users: &[Vec<Called>]) -> Result<(), &'static str> {
+    let writes = |call: &Called| "wWsz".contains(call.letter);
+    let shuts = |call: &Called| call.letter == 'f';
+    let late = |calls: &[Called]| calls.iter().skip_while(|call| !shuts(call)).any(writes);
+    let behind_own = users.iter().flat_map(|calls| calls.split(is_connect)).any(late);
+    let beside = |shut: usize| (0..users.len()).any(|user| user != shut && users[user].iter().any(writes));
+    let beside_another = (0..users.len()).any(|shut| users[shut].iter().any(shuts) && beside(shut));
+    if behind_own || beside_another {
+        return Err(
+            "behind a shutdown (f), or beside one of another user (+), nobody writes (w, W, s) or resizes (z)",
+        );
+    }
+    Ok(())
+}
+
+fn is_connect(call: &Called) -> bool {
+    call.letter == 'c'
 }
 
 /// Whether a node has a call that may be dropped.
@@ -90,6 +114,21 @@ mod tests {
         }
         assert!(is_one("cwx", true, true) && !is_one("ccw", true, true));
         assert!(is_one("rwx", false, true) && !is_one("crw", false, true));
+    }
+
+    #[test]
+    fn nobody_writes_behind_a_shutdown() {
+        let may = |users: &[&str]| {
+            let users: Vec<Vec<Called>> =
+                users.iter().map(|letters| calls(letters).expect("letters")).collect();
+            check_end(&users).is_ok()
+        };
+        for users in [&["cwfe"][..], &["cwfxcwfx"], &["cWfx", "Re"], &["cw", "w"], &["fx", "fe"], &[""]] {
+            assert!(may(users), "{users:?}");
+        }
+        for users in [&["cwfw"][..], &["cwW!w!wfw"], &["cfs!"], &["cfez"], &["cWf", "w"], &["cs", "rf"]] {
+            assert!(!may(users), "{users:?}");
+        }
     }
 
     #[test]

@@ -33,6 +33,10 @@ pub(super) struct Line {
     read: Cell<u64>,
     /// Users whose scripts are not over.
     users: Cell<usize>,
+    /// A user writes.
+    writing: Cell<bool>,
+    /// The call that was to connect has failed for good: no stream will stand.
+    hopeless: Cell<bool>,
     changed: Signal,
 }
 
@@ -41,7 +45,8 @@ impl Line {
     pub fn new(node: u32, users: usize) -> Rc<Line> {
         let (number, stream, changed) = (Cell::new(0), RefCell::default(), Signal::new());
         let (written, read, users) = (Cell::new(0), Cell::new(0), Cell::new(users));
-        Rc::new(Line { node, number, stream, written, read, users, changed })
+        let (writing, hopeless) = (Cell::new(false), Cell::new(false));
+        Rc::new(Line { node, number, stream, written, read, users, writing, hopeless, changed })
     }
 
     /// A stream stands.
@@ -59,6 +64,16 @@ impl Line {
 
     fn ways(&self) -> [Way; 2] {
         if self.node == 0 { [Way::There, Way::Back] } else { [Way::Back, Way::There] }
+    }
+}
+
+/// A user's turn to write, until it is dropped.
+struct Turn<'a>(&'a Line);
+
+impl Drop for Turn<'_> {
+    fn drop(&mut self) {
+        self.0.writing.set(false);
+        self.0.changed.notify();
     }
 }
 
@@ -99,6 +114,7 @@ impl User {
                     // Who waited too long goes on: to connect again, where there is no stream.
                     let connects = calls.peek().is_some_and(|next| next.letter == 'c');
                     if !late || letter == 'x' || letter == 'c' && !connects {
+                        self.line.hopeless.update(|hopeless| hopeless || letter == 'c');
                         break;
                     }
                 }
@@ -116,7 +132,7 @@ impl User {
         if letter == 'c' {
             return self.connect().await;
         }
-        let stream = self.stream().await;
+        let stream = self.stream().await?;
         match letter {
             'w' => self.write(&stream).await,
             'W' => self.try_write(&stream).await,
@@ -164,11 +180,22 @@ impl User {
     }
 
     /// The stream, once it stands.
-    async fn stream(&self) -> Rc<SdpStream<Sim>> {
-        let stands = || self.line.stream.borrow().is_some();
-        self.line.changed.until(stands).await;
+    ///
+    /// # Errors
+    ///
+    /// It never will, since who was to connect was refused.
+    async fn stream(&self) -> Result<Rc<SdpStream<Sim>>, SdpError> {
+        let known = || self.line.stream.borrow().is_some() || self.line.hopeless.get();
+        self.line.changed.until(known).await;
         let stream = self.line.stream.borrow().clone();
-        stream.expect("it stands")
+        stream.ok_or(SdpError::Closed)
+    }
+
+    /// Waits until no other user of this end writes: which bytes come next is known when those before them are written.
+    async fn turn(&self) -> Turn<'_> {
+        self.line.changed.until(|| !self.line.writing.get()).await;
+        self.line.writing.set(true);
+        Turn(&self.line)
     }
 
     /// Ends the stream in the way of a letter, once no other user has it.
@@ -227,6 +254,7 @@ impl User {
     }
 
     async fn write(&self, stream: &SdpStream<Sim>) -> Result<(), SdpError> {
+        let _turn = self.turn().await;
         let mut left = SHORT;
         while left > 0 {
             let (head, tail) = (self.next(left), []);
@@ -238,6 +266,7 @@ impl User {
     }
 
     async fn try_write(&self, stream: &SdpStream<Sim>) -> Result<(), SdpError> {
+        let _turn = self.turn().await;
         let mut left = SHORT;
         while left > 0 {
             stream.writable().await;
@@ -250,6 +279,7 @@ impl User {
     }
 
     async fn send(&self, stream: &SdpStream<Sim>) -> Result<(), SdpError> {
+        let _turn = self.turn().await;
         let buffer = self.buffer()?;
         buffer.write(0, &self.next(LONG)).map_err(|_| SdpError::UnexpectedEnd)?;
         // A call that is dropped is carried out all the same.

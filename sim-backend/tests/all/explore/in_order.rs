@@ -1,0 +1,60 @@
+//! What comes to a node is shown in one order: completions, and events of connections.
+
+use super::walks::busy;
+use super::world::{Act, Plan, World};
+use weft_sim::explore::{Enabled, Outcome};
+use weft_verbs::{CmEvent, CompletionQueue, ConnectionManager, Modify, QueuePair, Wait};
+
+const DELIVERY: u64 = 1;
+const STEP: u64 = 5;
+
+fn kind(enabled: &Enabled) -> u64 {
+    enabled.event.0 >> 60
+}
+
+fn is_step_of(enabled: &Enabled, node: u64) -> bool {
+    kind(enabled) == STEP && enabled.event.0 >> 42 & 0x3ff == node
+}
+
+/// Lets happen what may, deliveries first, until nothing of it is left.
+fn happen(world: &World, may: impl Fn(&Enabled) -> bool) {
+    let mut out = vec![];
+    loop {
+        world.fabric.enabled(&mut out);
+        out.retain(|enabled| !enabled.quiescent && may(enabled));
+        let Some(next) = out.iter().min_by_key(|enabled| kind(enabled) != DELIVERY) else { return };
+        world.fabric.take(next.event, Outcome::Done, None).unwrap();
+    }
+}
+
+/// Node 1's two messages come to node 0, then its call, then node 2's two messages.
+fn two_messages_a_call_and_two_messages() -> World {
+    let send = Act::Send { peer: 0, signaled: false };
+    let acts = vec![vec![], vec![send, send, Act::Dial { peer: 0 }], vec![send, send]];
+    let world = World::new(Plan { acts, in_order: true, ..busy(Wait::Poll) });
+    let mut out = vec![];
+    world.fabric.enabled(&mut out);
+    let first = out.iter().find(|enabled| is_step_of(enabled, 0)).expect("every node begins");
+    world.fabric.take(first.event, Outcome::Done, None).unwrap();
+    happen(&world, |enabled| !is_step_of(enabled, 0) && !is_step_of(enabled, 2));
+    happen(&world, |enabled| !is_step_of(enabled, 0));
+    world
+}
+
+#[test]
+fn an_event_waits_for_the_completions_before_it_and_for_no_others() {
+    for forgets in [false, true] {
+        let world = two_messages_a_call_and_two_messages();
+        let place = &world.places[0];
+        if forgets {
+            // With its queue pair goes what is younger than the call.
+            place.qps[2].as_ref().unwrap().modify(&Modify::Reset).unwrap();
+        }
+        let mut done = vec![];
+        assert!(place.cm.event().is_none(), "two completions are older");
+        assert_eq!(place.cq.poll(&mut done, 16), Ok(2));
+        assert_eq!(place.cq.poll(&mut done, 16), Ok(0), "the call is older");
+        assert!(matches!(place.cm.event(), Some(CmEvent::Request { .. })));
+        assert_eq!(place.cq.poll(&mut done, 16), Ok(if forgets { 0 } else { 2 }));
+    }
+}
