@@ -125,8 +125,11 @@ impl Keeper {
         None
     }
 
-    /// Nobody who left holds anything any more.
+    /// A fence is over. If it is that of this view, nobody who left holds anything any more.
     pub(crate) fn lift(&mut self, now: Nanos, out: &mut Out) {
+        if !self.term.as_ref().is_some_and(|term| term.is_settled(now)) {
+            return;
+        }
         self.homes.values_mut().for_each(Home::forget_the_dead);
         self.grant_all(now, out);
     }
