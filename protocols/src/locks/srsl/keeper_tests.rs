@@ -17,6 +17,10 @@ fn ask(mode: Mode) -> Message {
     Message::Request { mode, policy: WaitPolicy::Queue }
 }
 
+const fn try_for(mode: Mode) -> Message {
+    Message::Request { mode, policy: WaitPolicy::Try }
+}
+
 /// What is said, and to whom.
 type Said = Vec<(u32, Message)>;
 
@@ -65,6 +69,10 @@ fn grant(to: u32, token: Token) -> (u32, Message) {
     (to, Message::Grant { token })
 }
 
+fn busy(to: u32) -> (u32, Message) {
+    (to, Message::Busy)
+}
+
 /// A timer that was set for the fence of the view before comes first. (What the dead held was granted then while their lease ran.)
 #[test]
 fn what_one_who_left_holds_is_not_granted_before_the_fence_of_this_view() {
@@ -81,5 +89,45 @@ fn what_one_who_left_holds_is_not_granted_before_the_fence_of_this_view() {
     scene.now = Nanos(99);
     assert_eq!(scene.lift(), []);
     scene.now = Nanos(100);
+    assert_eq!(scene.lift(), [grant(2, Token::before_view(2).of_next_grant())]);
+}
+
+/// It was told of each lock that it is not free, from a cold start until nobody can hold anything of before.
+#[test]
+fn a_try_is_answered_once_it_is_known_whether_the_lock_is_free() {
+    let mut scene = Scene::new();
+    scene.begin(1, &[1, 2, 3], &[], 100);
+    for from in [2, 3] {
+        assert_eq!(scene.tell(from, try_for(Mode::Exclusive)), []);
+    }
+    assert_eq!(scene.all_report(), []);
+    scene.now = Nanos(100);
+    let token = Token::before_view(1).of_next_grant();
+    assert_eq!(scene.lift(), [grant(2, token), busy(3)]);
+    assert_eq!(scene.tell(1, try_for(Mode::Exclusive)), [busy(1)], "at once");
+}
+
+#[test]
+fn a_try_that_waited_for_reports_is_refused_beside_a_hold_and_keeps_nobody_behind_it_waiting() {
+    let mut scene = Scene::new();
+    scene.begin(2, &[1, 2, 3, 4], &[], 0);
+    let token = Token::before_view(1).of_next_grant();
+    assert_eq!(scene.tell(2, Message::Holds { mode: Mode::Shared, token }), []);
+    assert_eq!(scene.tell(3, try_for(Mode::Exclusive)), []);
+    assert_eq!(scene.tell(4, ask(Mode::Shared)), []);
+    assert_eq!(scene.all_report(), [busy(3), grant(4, token)]);
+    assert_eq!(scene.tell(3, ask(Mode::Exclusive)), [], "it may ask again");
+}
+
+#[test]
+fn a_try_that_waits_as_the_next_view_begins_is_answered_in_that_one() {
+    let mut scene = Scene::new();
+    scene.begin(1, &[1, 2, 3], &[], 100);
+    assert_eq!(scene.tell(2, try_for(Mode::Exclusive)), []);
+    assert_eq!(scene.all_report(), []);
+    scene.begin(2, &[1, 2], &[3], 200);
+    assert_eq!(scene.tell(2, try_for(Mode::Exclusive)), []);
+    assert_eq!(scene.all_report(), []);
+    scene.now = Nanos(200);
     assert_eq!(scene.lift(), [grant(2, Token::before_view(2).of_next_grant())]);
 }
