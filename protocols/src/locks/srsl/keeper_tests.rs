@@ -131,3 +131,21 @@ fn a_try_that_waits_as_the_next_view_begins_is_answered_in_that_one() {
     scene.now = Nanos(200);
     assert_eq!(scene.lift(), [grant(2, Token::before_view(2).of_next_grant())]);
 }
+
+/// Its home is another one than before, and knows the token from who shares alone.
+#[test]
+fn who_shares_beside_one_that_holds_since_an_earlier_view_has_its_token() {
+    let mut scene = Scene::new();
+    scene.begin(2, &[1, 2, 3], &[], 100);
+    let token = Token::before_view(1).of_next_grant();
+    assert_eq!(scene.tell(2, Message::Holds { mode: Mode::Shared, token }), []);
+    assert_eq!(scene.tell(3, ask(Mode::Shared)), []);
+    assert_eq!(scene.all_report(), []);
+    scene.now = Nanos(100);
+    assert_eq!(scene.lift(), [grant(3, token)]);
+    // Once nobody shares with it, the next view's is above it.
+    for from in [2, 3] {
+        assert_eq!(scene.tell(from, Message::Release), []);
+    }
+    assert_eq!(scene.tell(1, ask(Mode::Exclusive)), [grant(1, Token::before_view(2).of_next_grant())]);
+}
