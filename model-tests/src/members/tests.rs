@@ -22,6 +22,8 @@ fn views_and_leases_hold_in_every_order_of_turns() {
         ("members-restart", &[("ticks", 2), ("crashes", 2)]),
         // A member leaves, and may come to know of it last.
         ("members", &[("ticks", 4), ("crashes", 0), ("leaves", 1)]),
+        // One dies beside it: too few would stay.
+        ("members", &[("ticks", 2), ("wants", 1), ("leaves", 1)]),
         ("members-cold", &[]),
         ("members-cold", &[("ticks", 3), ("crashes", 1)]),
     ] {

@@ -130,9 +130,11 @@ impl<V: Verbs> LockClient<V> {
     /// Takes a lock if it is free, without waiting for its holders: [`LockError::WouldBlock`] if it is not, or
     /// if too many others were trying at the same moment to be sure.
     ///
-    /// The lock's home must answer. Among members it waits for that as long as this node is in no view; and where the lock is taken by
-    /// remote atomics (`ncosed`, `dqnl`) as long as the home has no word for it, be it that those who held the lock as the view began
-    /// hold it still. Whoever cannot wait so long drops the future, as at a deadline.
+    /// The lock's home must answer. Among members it waits for that as long as this node is in no view, and as long as the home does not
+    /// know whether the lock is free: until all members of the view have said what they hold, and, if the home did not keep the lock in
+    /// the view before, until the leases of those who left have run out. Where the lock is taken by remote atomics (`ncosed`, `dqnl`) it
+    /// waits for these leases in any case, and as long as the home has no word for the lock, be it that those who held it as the view
+    /// began hold it still. Whoever cannot wait so long drops the future, as at a deadline.
     pub async fn try_lock(&self, key: impl Into<LockKey>, mode: Mode) -> Result<Grant<V>, LockError> {
         self.request(key.into(), mode, WaitPolicy::Try, Nanos::MAX).at(()).await
     }

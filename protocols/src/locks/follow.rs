@@ -7,7 +7,7 @@
 
 use super::daemon::Daemon;
 use super::stats::bump;
-use super::views::{self, Place};
+use super::views::{self, Place, Stamp};
 use super::{Scheme, codec, ncosed, srsl};
 use crate::members::{Change, Member, View};
 use crate::rt::WaitPoint;
@@ -46,7 +46,7 @@ impl<V: Verbs> Daemon<V> {
         for member in self.homes.members() {
             match self.net.is_settled(member) {
                 true => self.say_reported(member),
-                false => drop(self.rt.spawn(Rc::clone(self).report_once_settled(member))),
+                false => drop(self.rt.spawn(Rc::clone(self).report_once_settled(member, stamp))),
             }
         }
         for (from, of, bytes) in self.early.take() {
@@ -58,9 +58,9 @@ impl<V: Verbs> Daemon<V> {
         }
     }
 
-    /// An atomic of an earlier view is under way to a member's words, which it uses anew once all have reported.
-    async fn report_once_settled(self: Rc<Self>, to: Rank) {
-        let view = self.net.view();
+    /// An atomic of an earlier view is under way to a member's words, which it uses anew once all have reported. (The view is the one
+    /// that began as the task was made: another one may have begun before it runs.)
+    async fn report_once_settled(self: Rc<Self>, to: Rank, view: Stamp) {
         self.net.settled(to).at((view, to)).await;
         if self.net.view() == view {
             self.say_reported(to);
@@ -88,13 +88,13 @@ impl<V: Verbs> Daemon<V> {
             _ => self.rt.now() + Nanos(remaining) + members.drift(),
         };
         let Some(fence) = self.homes.reported(from, over) else { return };
-        let daemon = Rc::clone(self);
-        self.rt.spawn(async move { daemon.lift(fence).at(fence).await });
+        // The next view may begin before the task runs.
+        let (daemon, view) = (Rc::clone(self), self.net.view());
+        self.rt.spawn(async move { daemon.lift(view, fence).at(fence).await });
     }
 
-    /// What those who left may have held is free from then on.
-    async fn lift(&self, fence: Nanos) {
-        let view = self.net.view();
+    /// What those who left before this view may have held is free from then on.
+    async fn lift(&self, view: Stamp, fence: Nanos) {
         self.rt.sleep_until(fence).at((view, fence)).await;
         if self.net.view() == view {
             self.homes.lift();

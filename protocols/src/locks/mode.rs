@@ -93,8 +93,8 @@ impl FromStr for Scheme {
 /// A fencing token: whoever guards the locked thing keeps the largest that it has seen and refuses smaller
 /// ones, and so refuses a holder that was superseded without noticing.
 ///
-/// Per lock, every exclusive grant's token is larger than all earlier grants' tokens. Shared grants between the
-/// same two exclusive ones have one token, above that of the one before and below that of the one after; an
+/// Per lock, every exclusive grant's token is larger than all earlier grants' tokens. Shared grants that are held
+/// at one time have one token, above that of the exclusive one before and below that of the one after; an
 /// exclusive hold that is downgraded takes theirs. Nothing else is promised: there are gaps.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Token(pub u64);

@@ -51,6 +51,12 @@ impl GrantQueue {
         Ok(())
     }
 
+    /// Takes a request out that waits. Says whether it did.
+    pub(crate) fn withdraw(&mut self, who: Rank) -> bool {
+        let at = self.waiting.iter().position(|&(waiting, _)| waiting == who);
+        at.and_then(|at| self.waiting.remove(at)).is_some()
+    }
+
     /// Ends a hold.
     pub(crate) fn release(&mut self, who: Rank) -> Result<(), OutOfTurn> {
         let at = self.holders.iter().position(|&h| h == who).ok_or(OutOfTurn)?;

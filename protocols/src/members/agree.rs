@@ -23,28 +23,31 @@ impl Core {
         all
     }
 
-    /// Who should be in the next view: who is here and does not want to go, and who wants to come. No fewer than a view must
-    /// have: then it stays as it is, and before any view those who want to go are in the first one. None if too few are here for that.
+    /// Who should be in the next view: who is here and does not want to go, and who wants to come. If those are fewer than a view must
+    /// have, who wants to go stays as well, and before any view is in the first one. If all who are here are too few, the view stays as it
+    /// is, and before any there is none.
     fn wanted(&self) -> Option<Vec<Member>> {
-        let mut wanted = self.candidates();
+        let mut here = self.candidates();
         // One that has given this view up takes no part in what follows on it. Its next incarnation comes in as any other's.
-        let stays =
-            |member: &Member| !self.leaving.contains(member) && !self.has_given_up(*member, self.view.id);
-        wanted.retain(stays);
+        here.retain(|member| !self.has_given_up(*member, self.view.id));
+        let stay = here.iter().copied().filter(|member| !self.leaving.contains(member)).collect();
+        let as_it_is = (self.phase == Phase::In).then(|| self.view.members.clone());
+        let lists = [Some(self.with_newcomers(stay)), Some(self.with_newcomers(here)), as_it_is];
+        let are_enough = |list: &Vec<Member>| list.len() >= fewest(self.config.nodes as usize);
+        lists.into_iter().flatten().find(are_enough)
+    }
+
+    /// These, and who wants to come into the view that there is.
+    fn with_newcomers(&self, mut members: Vec<Member>) -> Vec<Member> {
         if self.phase == Phase::In {
             // Not beside another incarnation of its node, of which it is not known which is the later one. (Who was left out is no
             // joiner: see `install`.)
             let is_free = |rank| self.view.of(rank).is_none_or(|member| self.is_dead(member));
             let joiners = self.joiners.values().filter(|joiner| !self.suspected.contains(joiner));
-            wanted.extend(joiners.filter(|joiner| is_free(joiner.rank)));
-            wanted.sort_unstable();
+            members.extend(joiners.filter(|joiner| is_free(joiner.rank)));
+            members.sort_unstable();
         }
-        let are_enough = |list: &Vec<Member>| list.len() >= fewest(self.config.nodes as usize);
-        let all = || match self.phase {
-            Phase::In => self.view.members.clone(),
-            _ => self.candidates(),
-        };
-        Some(wanted).filter(are_enough).or_else(|| Some(all()).filter(are_enough))
+        members
     }
 
     fn quorum(&self) -> usize {

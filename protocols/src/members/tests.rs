@@ -1,6 +1,7 @@
 //! Members among themselves: messages arrive at once and in order, unless a test says otherwise.
 
 mod given_up;
+mod leaving;
 
 use super::*;
 use crate::transport::Rank;

@@ -10,6 +10,8 @@ use crate::transport::Rank;
 #[derive(Clone, Debug, Default, Hash)]
 pub(crate) struct Home {
     queue: GrantQueue,
+    /// Who is in the queue and does not want to wait for others: until it is known whether the lock is free.
+    tries: Vec<Rank>,
     /// Of the latest grant.
     token: Token,
     /// The latest grant was shared, or has become so.
@@ -26,6 +28,8 @@ pub(crate) enum May {
     },
     /// Not yet: not all members have reported what they hold, or some who left may still hold.
     Wait,
+    /// Not in this view, which has no token left for the lock.
+    NotInThisView,
 }
 
 impl Home {
@@ -38,12 +42,15 @@ impl Home {
         out: &mut Vec<(Rank, Message)>,
     ) -> Result<(), OutOfTurn> {
         match message {
-            Message::Request { mode, policy: WaitPolicy::Try }
-                if may == May::Wait || !self.queue.would_grant(mode) =>
-            {
+            Message::Request { mode, policy: WaitPolicy::Try } if self.is_taken(mode, may) => {
                 out.push((from, Message::Busy));
             }
-            Message::Request { mode, .. } => self.queue.request(from, mode)?,
+            Message::Request { mode, policy } => {
+                self.queue.request(from, mode)?;
+                if policy == WaitPolicy::Try && may == May::Wait {
+                    self.tries.push(from);
+                }
+            }
             Message::Release => self.queue.release(from)?,
             Message::Downgrade => {
                 self.queue.downgrade(from)?;
@@ -60,8 +67,32 @@ impl Home {
         Ok(())
     }
 
-    /// Grants what is due, if it may.
+    /// Whether it is known that a request made now would have to wait.
+    fn is_taken(&self, mode: Mode, may: May) -> bool {
+        match may {
+            May::Grant { .. } => !self.queue.would_grant(mode),
+            May::Wait => false,
+            May::NotInThisView => true,
+        }
+    }
+
+    /// Grants what is due, if it may, and refuses tries that would have to wait for others.
     pub(crate) fn grant(&mut self, may: May, out: &mut Vec<(Rank, Message)>) {
+        if may == May::Wait {
+            return;
+        }
+        self.grant_due(may, out);
+        let tries = std::mem::take(&mut self.tries);
+        let before = out.len();
+        let refused = tries.into_iter().filter(|who| self.queue.withdraw(*who));
+        out.extend(refused.map(|who| (who, Message::Busy)));
+        if out.len() > before {
+            // Who waited behind them need not wait any more.
+            self.grant_due(may, out);
+        }
+    }
+
+    fn grant_due(&mut self, may: May, out: &mut Vec<(Rank, Message)>) {
         let May::Grant { above } = may else { return };
         while let Some((who, mode)) = self.queue.next_grant() {
             let token = self.token_for(mode, above);

@@ -79,9 +79,10 @@ impl Keeper {
         let last = self.homes.get(&key).map(Home::token).unwrap_or_default();
         match &self.term {
             _ if !self.in_views => May::Grant { above: Token::default() },
-            Some(term) if term.may_grant(key, now) && last.leaves_room_in(term.view().id.number) => {
-                May::Grant { above: Token::before_view(term.view().id.number) }
-            }
+            Some(term) if term.may_grant(key, now) => match term.view().id.number {
+                number if last.leaves_room_in(number) => May::Grant { above: Token::before_view(number) },
+                _ => May::NotInThisView,
+            },
             _ => May::Wait,
         }
     }
@@ -125,8 +126,11 @@ impl Keeper {
         None
     }
 
-    /// Nobody who left holds anything any more.
+    /// A fence is over. If it is that of this view, nobody who left holds anything any more.
     pub(crate) fn lift(&mut self, now: Nanos, out: &mut Out) {
+        if !self.term.as_ref().is_some_and(|term| term.is_settled(now)) {
+            return;
+        }
         self.homes.values_mut().for_each(Home::forget_the_dead);
         self.grant_all(now, out);
     }

@@ -11,6 +11,8 @@ mod requester;
 mod requester_state;
 
 #[cfg(test)]
+mod keeper_tests;
+#[cfg(test)]
 mod tests;
 #[cfg(test)]
 mod world;

@@ -349,6 +349,24 @@ fn without_a_majority_requests_wait_or_time_out() {
 }
 
 #[test]
+fn who_tries_at_a_cold_start_has_a_free_lock_once_nobody_can_hold_anything_of_before() {
+    for scheme in Scheme::ALL {
+        let (cluster, nodes) = start(scheme);
+        let (rt, client, request) = (cluster.members[1].rt.clone(), nodes[1].1.client(), Request::default());
+        let result = request.clone();
+        let task = async move {
+            let grant = client.try_lock(at_home(0), Mode::Exclusive).await;
+            *result.0.borrow_mut() = Some(grant.map(|grant| (rt.now(), grant.token())));
+        };
+        drop(cluster.members[1].rt.spawn(task));
+        cluster.run(ms(50));
+        let MembersConfig { lease, drift, .. } = settings(NODES);
+        let at = request.granted_at().unwrap_or_else(|| panic!("{scheme}: {:?}", request.0.borrow()));
+        assert!(at >= lease + drift, "{scheme}: {at}");
+    }
+}
+
+#[test]
 fn nothing_is_sent_while_nothing_is_held() {
     for scheme in Scheme::ALL {
         let (cluster, nodes) = start(scheme);

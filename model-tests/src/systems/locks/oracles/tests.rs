@@ -246,6 +246,25 @@ fn readers_between_two_writers_may_have_any_tokens_between_theirs() {
 }
 
 #[test]
+fn those_who_share_at_one_time_have_one_token() {
+    let gets = |at, node, n| [event(at, node, Shared, ASKS), event(at, node, Shared, token(n))];
+    let both = |n| [gets(2, 0, 3), gets(4, 1, n)].concat();
+    let text = "fencing tokens: at 4.00 us: n1/c0#0 holds lock 0000000000000001 shared with token 5, \
+                and n0/c0#0 shares it with 3";
+    assert_eq!(judged(true, &both(3)), [""; 0]);
+    assert_eq!(judged(true, &both(5)), [text]);
+    assert_eq!(judged(false, &both(5)), [""; 0], "those of different views have different ones");
+    // Among members while the lease of the first one runs, in one lineage of views.
+    let leased = |node, until, lineage| {
+        event(1, node, Shared, What::Leased { until: Nanos::from_micros(until), lineage })
+    };
+    for (until, lineage, said) in [(9, 1, &[text][..]), (3, 1, &[]), (9, 2, &[])] {
+        let history = [vec![leased(0, until, lineage), leased(1, 50, 1)], both(5)].concat();
+        assert_eq!(judged(true, &history), said, "{until} {lineage}");
+    }
+}
+
+#[test]
 fn a_scheme_without_tokens_may_grant_none() {
     assert_eq!(judged(false, &with_tokens(&[(Exclusive, None), (Exclusive, None)])), [""; 0]);
 }

@@ -6,6 +6,7 @@ use crate::systems::locks::history::{Event, What};
 use std::collections::BTreeMap;
 use std::hash::{Hash, Hasher};
 use weft_protocols::locks::{LockKey, Mode, Token};
+use weft_verbs::Nanos;
 
 /// Fencing tokens grow: whoever guards what is locked can refuse a holder that was superseded.
 ///
@@ -13,15 +14,22 @@ use weft_protocols::locks::{LockKey, Mode, Token};
 /// exclusive grants before it, and so is the one that a hold has from its downgrade on. A scheme that counts no grants has tokens among
 /// members alone, which say the view: those of one view are equal, and none is below an earlier one. In every scheme a grant's token is
 /// above that of a hold which it does not go with and which nobody has given back: that one's node has crashed or was left out, and may
-/// still wake up.
+/// still wake up. Where tokens grow, those who share at one time have one token, whichever views they were granted in.
 #[derive(Clone, Debug, Default)]
 pub struct Tokens {
     expected: bool,
     /// Every grant must have one that says its view, at least.
     among_members: bool,
     locks: BTreeMap<Place, Highest>,
-    /// The lineage of views in which each node has its lease, where there is a membership: tokens of two have no order.
-    lineages: BTreeMap<u32, u64>,
+    /// Each node's lease, where there is a membership and the history tells of it.
+    leases: BTreeMap<u32, Lease>,
+}
+
+/// Until when it runs, and in which lineage of views: tokens of two have no order.
+#[derive(Clone, Copy, Debug)]
+struct Lease {
+    until: Nanos,
+    lineage: u64,
 }
 
 /// A lock, in a lineage of views.
@@ -66,6 +74,31 @@ impl Tokens {
         }
     }
 
+    /// Who shares what is granted now with another token, if that is promised of none.
+    fn shared_otherwise(
+        &self,
+        event: &Event,
+        mode: Mode,
+        token: Token,
+        lineage: u64,
+    ) -> Option<(RequestId, Token)> {
+        let counts = |request: &RequestId| self.counts(request.client.node, event.at, lineage);
+        if !self.expected || mode == Mode::Exclusive || !counts(&event.request) {
+            return None;
+        }
+        let differs = |of: &(Mode, Token)| of.0 == Mode::Shared && of.1 != token;
+        let mut held = self.locks.get(&(event.key, lineage))?.held.iter();
+        held.find(|(other, of)| differs(of) && counts(other)).map(|(other, (_, of))| (*other, *of))
+    }
+
+    /// Whether what a node's clients hold counts, in a lineage. (Of members that explored worlds have it is not known.)
+    fn counts(&self, node: u32, at: Nanos, lineage: u64) -> bool {
+        match self.leases.get(&node) {
+            Some(lease) => lease.lineage == lineage && at < lease.until,
+            None => !self.among_members,
+        }
+    }
+
     /// Nobody gives back what a node's clients held.
     fn crashed(&mut self, node: u32) {
         for Highest { held, of_the_dead, .. } in self.locks.values_mut() {
@@ -97,8 +130,8 @@ impl Oracle<Event> for Tokens {
         let (token, mode) = match event.what {
             What::Granted { token } => (token, event.mode),
             What::Downgraded { token } => (token, Mode::Shared),
-            What::Leased { lineage, .. } => {
-                self.lineages.insert(event.request.client.node, lineage);
+            What::Leased { until, lineage } => {
+                self.leases.insert(event.request.client.node, Lease { until, lineage });
                 return Ok(());
             }
             What::Crashed => {
@@ -112,15 +145,23 @@ impl Oracle<Event> for Tokens {
                 return Ok(());
             }
         };
-        let lineage = self.lineages.get(&event.request.client.node).copied();
+        let lineage = self.leases.get(&event.request.client.node).map(|lease| lease.lineage);
         let must_have = self.expected || self.among_members || lineage.is_some();
         let lineage = lineage.unwrap_or(0);
         // What is downgraded is a hold that ends, and another one.
         self.ended(event);
         match token {
             Some(token) => {
+                let shared = self.shared_otherwise(event, mode, token, lineage);
                 let highest = self.locks.entry((event.key, lineage)).or_default();
-                highest.grant(event, mode, token, self.expected)
+                highest.grant(event, mode, token, self.expected)?;
+                match shared {
+                    Some((other, of)) => Err(format!(
+                        "{} holds lock {} {mode} with token {token}, and {other} shares it with {of}",
+                        event.request, event.key
+                    )),
+                    None => Ok(()),
+                }
             }
             None if must_have => Err(format!(
                 "{} is granted lock {} without a token, which is promised there",

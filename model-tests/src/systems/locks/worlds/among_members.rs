@@ -220,7 +220,7 @@ impl Model for AmongMembers {
         self.faults().and(FaultSet::one(Outcome::Crash).with(Outcome::SlowNode))
     }
 
-    /// Of three nodes a crash beside one that leaves would leave no majority. Who watches a node that is slow, and whose adapter answers all
+    /// Of three nodes a crash beside one that leaves may leave no majority: the view without that one may have the dead one. Who watches a node that is slow, and whose adapter answers all
     /// probes, does so without end in an order in which that node never wakes up.
     fn faults(&self) -> FaultSet {
         let survived = FaultSet::ALL.without_all(FaultSet::OF_DISKS).without(Outcome::Restart);
