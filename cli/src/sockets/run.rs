@@ -14,6 +14,7 @@ use std::fs::File;
 use std::io::{self, IsTerminal, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::path::Path;
+use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 use weft_control::net::Endpoint;
 use weft_protocols::sdp::SdpError;
@@ -150,13 +151,19 @@ fn take(stream: TcpStream, folder: &Path, over: &Over) -> Result<Taken, Failure>
     let (rt, sdp, mesh, began) = (pair.rt.clone(), pair.sdp.clone(), pair.mesh.clone(), Instant::now());
     let context = pair.contexts[0].clone();
     let folder = Folder::new(folder, move || stdio::pair(&context));
+    let named = folder.named();
     let ended = pair.run(async move {
         let listens = sdp.bind(PORT)?;
         let until = rt.now() + SILENCE;
         let stream = rt.deadline(until, listens.accept()).await.unwrap_or(Err(SdpError::TimedOut))?;
         copy::take(&sdp, stream, &folder, |_| ()).await
     });
-    Ok((ended?, course(began, mesh.stats())))
+    let ended = match ended {
+        // Whether it is safe nobody has waited for.
+        Err(why) if named.load(Ordering::Acquire) => Err(CopyError::Named(why.to_string())),
+        ended => ended?,
+    };
+    Ok((ended, course(began, mesh.stats())))
 }
 
 /// Meets the one at the other end of a TCP connection, for streams that wait so long for more to read. Whoever calls waits so long for its turn.

@@ -9,6 +9,7 @@ use std::mem;
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use weft_protocols::sdp::copy::{Finished, Partial, Source, Store};
 use weft_verbs::Stream;
 
@@ -45,16 +46,22 @@ impl<B: Stream> Source for Reads<B> {
     }
 }
 
-/// A folder into which files are stored, and what makes a pair of sockets for each.
+/// A folder into which a file is stored, and what makes a pair of sockets for it.
 pub struct Folder<P> {
     root: PathBuf,
     pair: P,
+    named: Arc<AtomicBool>,
 }
 
 impl<P> Folder<P> {
     /// A folder.
     pub fn new(root: &Path, pair: P) -> Folder<P> {
-        Folder { root: root.to_path_buf(), pair }
+        Folder { root: root.to_path_buf(), pair, named: Arc::default() }
+    }
+
+    /// Is set once a file has its name, whoever waits for more.
+    pub fn named(&self) -> Arc<AtomicBool> {
+        Arc::clone(&self.named)
     }
 }
 
@@ -70,44 +77,62 @@ impl<B: Stream, P: Fn() -> io::Result<(B, UnixStream)>> Store for Folder<P> {
             let (to, path) = names;
             // Before a byte is moved: in a folder that cannot be opened no name can be put on the disk.
             let folder = to.parent().map(File::open).transpose()?;
-            let file = OpenOptions::new().write(true).create_new(true).open(path)?;
-            Ok((file, folder))
+            let file = OpenOptions::new().write(true).create_new(true).open(&path)?;
+            Ok((Part { file: Some(Arc::new(file)), path }, folder))
         });
-        let (file, folder) = opened.await?;
-        Ok(Unfinished { file: Some(Arc::new(file)), folder, path, to, aside })
+        let (part, folder) = opened.await?;
+        Ok(Unfinished { part, folder, to, named: self.named(), aside })
+    }
+}
+
+/// A file that is removed with this, and its path.
+struct Part {
+    /// None once it has its final name, or is gone.
+    file: Option<Arc<File>>,
+    path: PathBuf,
+}
+
+impl Drop for Part {
+    fn drop(&mut self) {
+        if self.file.take().is_some() {
+            // A file that cannot be removed has no name that anybody would take for a whole one.
+            let _ = fs::remove_file(&self.path);
+        }
     }
 }
 
 /// A file on its way, under a name that begins with a dot and ends with a number of its own and `.part`.
 pub struct Unfinished<B> {
-    /// None once it has its final name.
-    file: Option<Arc<File>>,
+    part: Part,
     /// The folder of both names.
     folder: Option<File>,
-    path: PathBuf,
     to: PathBuf,
+    /// Is set once it has its final name.
+    named: Arc<AtomicBool>,
     aside: Aside<B>,
 }
 
 impl<B: Stream> Partial for Unfinished<B> {
     async fn append(&mut self, bytes: &[u8]) -> io::Result<()> {
-        let Some(file) = self.file.clone() else { return Ok(()) };
+        let Some(file) = self.part.file.clone() else { return Ok(()) };
         let bytes = bytes.to_vec();
         self.aside.make(move || (&*file).write_all(&bytes)).await
     }
 
     /// Puts the bytes on the disk, then the name, then the name's folder: an answer that it is stored holds after a crash.
     async fn finish(mut self) -> io::Result<Finished> {
-        let Some(file) = self.file.clone() else { return Ok(Finished::Safe) };
-        let (folder, path, to) = (self.folder.take(), self.path.clone(), self.to.clone());
-        let named = self.aside.make(move || {
+        let Some(file) = self.part.file.take() else { return Ok(Finished::Safe) };
+        let (folder, to, named) = (self.folder.take(), self.to.clone(), Arc::clone(&self.named));
+        // Where it does not get so far it is removed there, too.
+        let mut part = Part { file: Some(Arc::clone(&file)), path: self.part.path.clone() };
+        let synced = self.aside.make(move || {
             file.sync_all()?;
-            fs::rename(path, to)?;
+            fs::rename(&part.path, to)?;
+            drop(part.file.take());
+            named.store(true, Ordering::Release);
             Ok(folder.map_or(Ok(()), |folder| folder.sync_all()))
         });
-        let synced = named.await?;
-        self.file = None;
-        Ok(finished(synced))
+        Ok(finished(synced.await?))
     }
 }
 
@@ -118,15 +143,6 @@ fn finished(synced: io::Result<()>) -> Finished {
         // EBADF, EINVAL (fsync(2)): this file system puts no folder on the disk for anybody, and need not be asked to.
         Err(why) if why.raw_os_error().is_some_and(|number| [9, 22].contains(&number)) => Finished::Safe,
         Err(why) => Finished::Named(why),
-    }
-}
-
-impl<B> Drop for Unfinished<B> {
-    fn drop(&mut self) {
-        if self.file.take().is_some() {
-            // A file that cannot be removed has no name that anybody would take for a whole one.
-            let _ = fs::remove_file(&self.path);
-        }
     }
 }
 
@@ -243,7 +259,7 @@ mod tests {
         let scratch = Scratch::new("beside");
         let folder = Folder::new(&scratch.0, pair);
         let mut file = ended(folder.create("a", 3)).expect("created");
-        let path = file.path.clone();
+        let path = file.part.path.clone();
         let held = busy(&mut file.aside);
         {
             let mut appends = pin!(file.append(b"new"));

@@ -27,11 +27,13 @@ impl<V: Verbs> Ddss<V> {
         }
     }
 
-    /// Allocates on the next node in turn, or on the one behind it where that dies meanwhile.
+    /// Allocates on the next node in turn, or on the one behind it where that goes meanwhile.
     async fn allocate_in_turn(&self, spec: Spec) -> Result<Key, DdssError> {
+        // Who is there is known from the first view on.
+        self.until_there_is_a_view().await;
         for _ in 1..self.0.mesh.size() {
             match self.allocate_on(self.next_home(), spec).await {
-                Err(DdssError::Gone(_)) => {}
+                Err(DdssError::Gone(_) | DdssError::Absent(_)) => {}
                 done => return done,
             }
         }

@@ -232,7 +232,7 @@ impl<V: Verbs> Ddss<V> {
     pub(super) async fn until_it_is_a_member(&self, rank: Rank) -> Result<Party, DdssError> {
         let Some(following) = &self.0.following else { return Ok(Party { rank, incarnation: 0 }) };
         let ends = || following.out.get() || self.is_dead(rank);
-        following.changed.until(|| following.parties.borrow().has_view() || ends()).await;
+        self.until_there_is_a_view().await;
         let comes = following.changed.until(|| self.member(rank).is_some() || ends());
         let came = self.for_a_lease(comes).await;
         if following.out.get() {
@@ -243,6 +243,13 @@ impl<V: Verbs> Ddss<V> {
             None if self.is_dead(rank) => Err(DdssError::Gone(rank)),
             None if came => Err(DdssError::Gone(rank)),
             None => Err(DdssError::Absent(rank)),
+        }
+    }
+
+    /// Waits for the first view, where there are views, or until this node is out.
+    pub(super) async fn until_there_is_a_view(&self) {
+        if let Some(following) = &self.0.following {
+            following.changed.until(|| following.parties.borrow().has_view() || following.out.get()).await;
         }
     }
 

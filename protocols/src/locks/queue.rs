@@ -51,6 +51,11 @@ impl GrantQueue {
         Ok(())
     }
 
+    /// The first of those that wait of whom something is so.
+    pub(crate) fn first_waiting(&self, is: impl Fn(Rank) -> bool) -> Option<Rank> {
+        self.waiting.iter().map(|(who, _)| *who).find(|who| is(*who))
+    }
+
     /// Takes a request out that waits. Says whether it did.
     pub(crate) fn withdraw(&mut self, who: Rank) -> bool {
         let at = self.waiting.iter().position(|&(waiting, _)| waiting == who);

@@ -297,7 +297,9 @@ pub async fn take<V: Verbs>(
     store: &impl Store,
     progress: impl FnMut(u64),
 ) -> Result<Stored, CopyError> {
-    match receive(sdp, &stream, store, progress).await {
+    // What is not whole is removed once the peer was told why: a disk may take long for that.
+    let mut file = None;
+    match receive(sdp, &stream, (store, &mut file), progress).await {
         Ok(stored) => {
             // It is stored: a sender that is not there to hear so changes nothing of that.
             if stream.write_all(&[STORED]).await.is_ok() {
@@ -314,15 +316,15 @@ pub async fn take<V: Verbs>(
     }
 }
 
-async fn receive<V: Verbs>(
+async fn receive<V: Verbs, S: Store>(
     sdp: &Sdp<V>,
     stream: &SdpStream<V>,
-    store: &impl Store,
+    (store, under_way): (&S, &mut Option<S::Partial>),
     mut progress: impl FnMut(u64),
 ) -> Result<Stored, CopyError> {
     let (name, len) = head(stream).await?;
     check_name(&name)?;
-    let mut file = store.create(&name, len).await.map_err(CopyError::Store)?;
+    let file = under_way.insert(store.create(&name, len).await.map_err(CopyError::Store)?);
     let part = part_of(len);
     let (mut buffer, mut bytes) = (sdp.buffer(part).ok(), vec![0; part as usize]);
     let mut got = 0;
@@ -348,6 +350,7 @@ async fn receive<V: Verbs>(
         file.append(&bytes[..part]).await.map_err(CopyError::Store)?;
         progress(got);
     }
+    let Some(file) = under_way.take() else { return Err(CopyError::Stranger) };
     match file.finish().await.map_err(CopyError::Store)? {
         Finished::Safe => Ok(Stored { name, len }),
         Finished::Named(why) => Err(CopyError::Named(why.to_string())),

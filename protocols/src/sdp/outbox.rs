@@ -8,6 +8,7 @@ use crate::transport::{BEFORE_MEMORY_IS_ASKED_FOR, Rank, SendError};
 use std::collections::VecDeque;
 use std::future::poll_fn;
 use std::rc::Rc;
+use std::task::Poll;
 use weft_verbs::{Nanos, Verbs};
 
 /// What a node owes one peer.
@@ -51,6 +52,19 @@ impl<V: Verbs> Default for Outbox<V> {
     }
 }
 
+/// Lets those run that are ready.
+async fn others_first() {
+    let mut waited = false;
+    poll_fn(|cx| {
+        if std::mem::replace(&mut waited, true) {
+            return Poll::Ready(());
+        }
+        cx.waker().wake_by_ref();
+        Poll::Pending
+    })
+    .await;
+}
+
 /// Into how many parts the time is divided after which a peer is given up; it is looked at after each.
 const LOOKS: u64 = 8;
 
@@ -89,13 +103,13 @@ impl<V: Verbs> Sdp<V> {
         }
     }
 
-    /// Whether the transport has room for a message of a stream, and nobody stands before it in line.
+    /// Whether the transport has room for a message of a stream, beside one for each that stands before it in line.
     pub(super) fn has_room(&self, socket: &Rc<Socket<V>>) -> bool {
-        let is_next = |outbox: &mut Outbox<V>| match &outbox.turn {
-            Some(turn) => Rc::ptr_eq(turn, socket),
-            None => outbox.blocked.is_empty(),
-        };
-        self.shared.mesh.has_room(socket.peer) && self.outbox(socket.peer, is_next)
+        let before = self.outbox(socket.peer, |outbox| {
+            let in_line = outbox.turn.iter().chain(&outbox.blocked);
+            in_line.take_while(|other| !Rc::ptr_eq(other, socket)).count()
+        });
+        self.shared.mesh.room_left(socket.peer) > before
     }
 
     /// Has a stream try again once the transport takes messages to its peer.
@@ -118,7 +132,7 @@ impl<V: Verbs> Sdp<V> {
     /// Gives room to one stream after the other, as they stand in line. If whoever looks first had it, with little room a stream that always
     /// has something to say could keep the others from saying anything.
     async fn wait_for_room(self, peer: Rank) {
-        let Shared { mesh, rt, .. } = &*self.shared;
+        let mesh = &self.shared.mesh;
         while self.has_blocked(peer) {
             if let Err(why) = mesh.room(peer).await {
                 return self.room_never_comes(peer, why);
@@ -130,8 +144,10 @@ impl<V: Verbs> Sdp<V> {
             if let Some(socket) = turn {
                 self.flush(&socket);
                 socket.writable.notify();
-                // Its user has the room until nobody has anything to do any more.
-                poll_fn(|cx| rt.poll_idle(cx)).await;
+                // Its user has the room while those run who are ready now, and those whom they wake.
+                for _ in 0..2 {
+                    others_first().await;
+                }
                 self.outbox(peer, |outbox| outbox.turn = None);
             }
         }

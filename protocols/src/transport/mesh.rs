@@ -400,9 +400,14 @@ impl<V: Verbs> Mesh<V> {
 
     /// Whether [`Mesh::send`] to this peer has room now. To oneself and to nobody it always has.
     pub fn has_room(&self, to: Rank) -> bool {
-        let most = self.shared.config.max_queued;
-        self.peer(to)
-            .is_none_or(|index| self.shared.with_peer(index, |peer| (peer.session.kept() as u32) < most))
+        self.room_left(to) > 0
+    }
+
+    /// For how many messages to this peer there is room now. To oneself and to nobody there is for any number.
+    pub fn room_left(&self, to: Rank) -> usize {
+        let most = self.shared.config.max_queued as usize;
+        let left = |index| self.shared.with_peer(index, |peer| most.saturating_sub(peer.session.kept()));
+        self.peer(to).map_or(usize::MAX, left)
     }
 
     /// The number of the oldest message to this peer that it has not acknowledged, if there is one. While that stays the same

@@ -83,11 +83,10 @@ impl Home {
         }
         self.grant_due(may, out);
         let tries = std::mem::take(&mut self.tries);
-        let before = out.len();
-        let refused = tries.into_iter().filter(|who| self.queue.withdraw(*who));
-        out.extend(refused.map(|who| (who, Message::Busy)));
-        if out.len() > before {
-            // Who waited behind them need not wait any more.
+        while let Some(who) = self.queue.first_waiting(|who| tries.contains(&who)) {
+            self.queue.withdraw(who);
+            out.push((who, Message::Busy));
+            // Who waited behind it, another try maybe, need not wait any more.
             self.grant_due(may, out);
         }
     }

@@ -120,6 +120,18 @@ fn a_try_that_waited_for_reports_is_refused_beside_a_hold_and_keeps_nobody_behin
 }
 
 #[test]
+fn a_try_behind_one_that_is_refused_is_granted_if_the_lock_is_free_for_it() {
+    let mut scene = Scene::new();
+    scene.begin(2, &[1, 2, 3, 4], &[], 0);
+    let token = Token::before_view(1).of_next_grant();
+    assert_eq!(scene.tell(2, Message::Holds { mode: Mode::Shared, token }), []);
+    for (from, mode) in [(3, Mode::Exclusive), (4, Mode::Shared)] {
+        assert_eq!(scene.tell(from, try_for(mode)), []);
+    }
+    assert_eq!(scene.all_report(), [busy(3), grant(4, token)]);
+}
+
+#[test]
 fn a_try_that_waits_as_the_next_view_begins_is_answered_in_that_one() {
     let mut scene = Scene::new();
     scene.begin(1, &[1, 2, 3], &[], 100);

@@ -10,14 +10,28 @@ use std::collections::BTreeMap;
 /// [`Latest`](super::Latest) judges.)
 #[derive(Clone, Debug, Default, Hash)]
 pub(super) struct Earlier {
-    /// Of each get under way, how far back it asks for.
-    asked: BTreeMap<RequestId, u8>,
+    /// Gets under way.
+    asked: BTreeMap<RequestId, Asked>,
     /// Of each call under way that puts, how often.
     putting: BTreeMap<RequestId, u64>,
-    /// By name, how many puts were called, but for those that found the lock taken.
+    /// By name, how many puts were called.
     called: BTreeMap<u64, u64>,
-    /// Of those, how many have ended: by name, and which of the segments that had the name they were on.
+    /// Of those, how many found the lock taken.
+    locked: BTreeMap<u64, u64>,
+    /// How many have ended: by name, and which of the segments that had the name they were on.
     ended: BTreeMap<(u64, u64), u64>,
+}
+
+/// A get under way. What had ended before it began is no version of its segment if it was on another one; of what ends later nobody asks, so
+/// that it does not matter which of two calls ends first.
+#[derive(Clone, Debug, Hash)]
+struct Asked {
+    /// How far back it asks for.
+    back: u8,
+    /// Puts that had found the lock taken.
+    locked: u64,
+    /// Puts that had ended, by the segment of the name that they were on.
+    ended: BTreeMap<u64, u64>,
 }
 
 impl Earlier {
@@ -27,15 +41,19 @@ impl Earlier {
         *self.called.entry(event.segment).or_default() += times;
     }
 
-    /// The highest version that a segment can have by now.
-    fn highest(&self, segment: u64, life: u64) -> u64 {
-        let of_name = self.ended.range((segment, 0)..=(segment, u64::MAX));
-        let elsewhere: u64 = of_name.filter(|((_, of), _)| *of != life).map(|(_, times)| times).sum();
-        self.called.get(&segment).map_or(0, |called| called.saturating_sub(elsewhere))
+    fn asks(&mut self, event: &Event, back: u8) {
+        let of_name = self.ended.range((event.segment, 0)..=(event.segment, u64::MAX));
+        let ended = of_name.map(|((_, life), times)| (*life, *times)).collect();
+        let locked = self.locked.get(&event.segment).copied().unwrap_or(0);
+        self.asked.insert(event.request, Asked { back, locked, ended });
     }
 
-    fn got(&self, event: &Event, back: u8, version: u64) -> Result<(), String> {
-        let highest = self.highest(event.segment, event.life);
+    fn got(&self, event: &Event, asked: &Asked, version: u64) -> Result<(), String> {
+        let Asked { back, locked, ended } = asked;
+        let back = *back;
+        let elsewhere: u64 = ended.iter().filter(|(of, _)| **of != event.life).map(|(_, times)| times).sum();
+        let called = self.called.get(&event.segment).copied().unwrap_or(0);
+        let highest = called.saturating_sub(locked + elsewhere);
         if version <= highest.saturating_sub(back.into()) {
             return Ok(());
         }
@@ -48,7 +66,7 @@ impl Earlier {
     fn ends(&mut self, event: &Event) {
         let Some(times) = self.putting.remove(&event.request) else { return };
         if event.what == What::Locked {
-            self.called.entry(event.segment).and_modify(|called| *called -= times);
+            *self.locked.entry(event.segment).or_default() += times;
         } else if event.life > 0 {
             *self.ended.entry((event.segment, event.life)).or_default() += times;
         }
@@ -68,11 +86,11 @@ impl Oracle<Event> for Earlier {
         match event.what {
             What::Puts | What::Exchanges => self.puts(event, 1),
             What::ExchangesTwice => self.puts(event, 2),
-            What::GetsEarlier { back } => drop(self.asked.insert(event.request, back)),
+            What::GetsEarlier { back } => self.asks(event, back),
             What::Gets | What::Releases | What::Holds { .. } | What::Crashed | What::LeftOut => {}
             What::Got { version: Some(version), .. } => {
                 let asked = self.asked.remove(&event.request);
-                return asked.map_or(Ok(()), |back| self.got(event, back, version));
+                return asked.map_or(Ok(()), |asked| self.got(event, &asked, version));
             }
             _ => {
                 self.asked.remove(&event.request);
