@@ -200,6 +200,11 @@ impl<V: Verbs> Pario<V> {
                     if layout.fits(self.0.config.servers) =>
                 {
                     let size = match self.size_of(handle, layout, None).await {
+                        // A server that began anew knows no files that have ended.
+                        Ok(0) => self.until_answered(HOME, Request::Lives { handle }).await.map(|_| 0),
+                        size => size,
+                    };
+                    let size = match size {
                         // It has ended since: another one may be there.
                         Err(FsError::Stale) => continue,
                         size => size?,

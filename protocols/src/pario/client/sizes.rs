@@ -10,7 +10,8 @@ use std::rc::Rc;
 use weft_verbs::Verbs;
 
 impl<V: Verbs> Pario<V> {
-    /// A file's size: exact while nobody writes, and else between its sizes at the call's begin and its end.
+    /// A file's size: exact while nobody writes, and else between its sizes at the call's begin and its end. Beside a cut of a file that lies on
+    /// several servers it may be less: each of them cuts its part at a moment of its own.
     ///
     /// # Errors
     ///

@@ -50,7 +50,7 @@ impl FileOracles {
     /// The same where the first so many nodes are servers, and what of theirs survives a crash.
     pub fn surviving(mut self, servers: u32, survival: Survival) -> FileOracles {
         (self.servers, self.bytes.unsynced.servers, self.bytes.survival) = (servers, servers, survival);
-        self.told.survival = survival;
+        (self.told.survival, self.told.spread) = (survival, servers > 1);
         self
     }
 

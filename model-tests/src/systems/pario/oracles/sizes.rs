@@ -71,19 +71,28 @@ pub(super) struct FileSize {
     least: u64,
     /// By what has ended.
     most: u64,
+    /// How far any append has ever reached. Places that a home gave out are not given out again, though the file is cut.
+    placed: u64,
     open: BTreeMap<RequestId, Change>,
 }
 
 impl FileSize {
-    /// How long it may be now.
-    pub(super) fn bounds(&self) -> Bounds {
+    /// How long it may be now. Of several servers each cuts its part at a moment of its own: until all have, who asks them one after the other
+    /// may be told anything that is shorter.
+    pub(super) fn bounds(&self, spread: bool) -> Bounds {
         let (mut bounds, mut appended) = (Bounds { least: self.least, most: self.most }, 0_u64);
         for change in self.open.values() {
             match change.extent {
                 Extent::To(end) => bounds.most = bounds.most.max(end),
                 Extent::By(len) => appended = appended.saturating_add(len),
-                Extent::Cut(size) => bounds = bounds.with(Bounds { least: size, most: size }),
+                Extent::Cut(size) => {
+                    let least = if spread { 0 } else { size };
+                    bounds = bounds.with(Bounds { least, most: size });
+                }
             }
+        }
+        if appended > 0 {
+            bounds.most = bounds.most.max(self.placed);
         }
         Bounds { most: bounds.most.saturating_add(appended), ..bounds }
     }
@@ -109,6 +118,9 @@ impl FileSize {
                 self.least = change.shortest.map_or(size, |shortest| shortest.min(size));
             }
             (Extent::To(end), _) | (Extent::By(_), Some(end)) => {
+                if matches!(change.extent, Extent::By(_)) {
+                    self.placed = self.placed.max(end);
+                }
                 self.most = self.most.max(end);
                 if change.shortest.is_none() && !change.shaken {
                     self.least = self.least.max(end);
@@ -144,16 +156,16 @@ mod tests {
     fn who_writes_and_is_answered_has_the_file_as_long_as_that() {
         let mut size = FileSize::default();
         size.begins(request(1), Extent::To(64));
-        assert_eq!(size.bounds(), known(0, 64));
+        assert_eq!(size.bounds(false), known(0, 64));
         size.ends(request(1), None);
-        assert_eq!(size.bounds(), known(64, 64));
+        assert_eq!(size.bounds(false), known(64, 64));
         size.begins(request(2), Extent::By(32));
-        assert_eq!(size.bounds(), known(64, 96));
+        assert_eq!(size.bounds(false), known(64, 96));
         size.ends(request(2), Some(96));
         size.begins(request(3), Extent::Cut(16));
-        assert_eq!(size.bounds(), known(16, 96));
+        assert_eq!(size.bounds(false), known(16, 96));
         size.ends(request(3), None);
-        assert_eq!(size.bounds(), known(16, 16));
+        assert_eq!(size.bounds(false), known(16, 16));
     }
 
     #[test]
@@ -163,7 +175,7 @@ mod tests {
         size.begins(request(2), Extent::Cut(16));
         size.ends(request(1), None);
         size.ends(request(2), None);
-        assert_eq!(size.bounds(), known(16, 64));
+        assert_eq!(size.bounds(false), known(16, 64));
     }
 
     #[test]
@@ -174,9 +186,22 @@ mod tests {
         size.begins(request(2), Extent::By(32));
         size.begins(request(3), Extent::Cut(0));
         size.ends(request(3), None);
-        assert_eq!(size.bounds(), known(0, 96));
+        assert_eq!(size.bounds(false), known(0, 96));
         size.ends(request(2), Some(96));
-        assert_eq!(size.bounds(), known(0, 96));
+        assert_eq!(size.bounds(false), known(0, 96));
+    }
+
+    #[test]
+    fn an_append_may_lie_where_one_before_a_cut_has_ended() {
+        let mut size = FileSize::default();
+        size.begins(request(1), Extent::By(64));
+        size.ends(request(1), Some(64));
+        size.begins(request(2), Extent::Cut(0));
+        assert_eq!(size.bounds(true), known(0, 64));
+        size.ends(request(2), None);
+        assert_eq!(size.bounds(false), known(0, 0));
+        size.begins(request(3), Extent::By(32));
+        assert_eq!(size.bounds(false), known(0, 96));
     }
 
     #[test]
@@ -185,10 +210,10 @@ mod tests {
         size.begins(request(1), Extent::To(64));
         size.begins(request(2), Extent::Cut(16));
         size.ends(request(2), None);
-        assert_eq!(size.bounds(), known(16, 64));
+        assert_eq!(size.bounds(false), known(16, 64));
         size.begins(request(3), Extent::Cut(8));
         size.ends(request(3), None);
-        assert_eq!(size.bounds(), known(8, 64));
+        assert_eq!(size.bounds(false), known(8, 64));
     }
 
     #[test]
@@ -198,9 +223,9 @@ mod tests {
         size.ends(request(1), None);
         size.begins(request(2), Extent::To(96));
         size.crashed(Survival::Answered);
-        assert_eq!(size.bounds(), known(64, 96));
+        assert_eq!(size.bounds(false), known(64, 96));
         size.crashed(Survival::Synced);
         size.ends(request(2), None);
-        assert_eq!(size.bounds(), known(0, 96));
+        assert_eq!(size.bounds(false), known(0, 96));
     }
 }

@@ -40,11 +40,13 @@ struct Open {
 #[derive(Clone, Debug, Default, Hash)]
 pub struct Told {
     pub(super) survival: Survival,
+    /// Files lie on several servers.
+    pub(super) spread: bool,
     /// When a server crashed last.
     crashed: Nanos,
     sizes: BTreeMap<u64, FileSize>,
     said: BTreeMap<u64, Cell>,
-    /// What was said of a file, of which nobody knows which it is; and when the call began.
+    /// What was said of a file by its name, and when the call began: it may be another file than the one that had the name then.
     anywhere: BTreeMap<RequestId, Nanos>,
     names: BTreeMap<u32, Name>,
     open: BTreeMap<RequestId, Open>,
@@ -65,9 +67,9 @@ impl Told {
         let about = name_of(call).map(|name| *self.names.entry(name).or_default());
         let about = about.filter(|name| name.changing == own);
         if let Call::Say(_) = call {
-            match about.and_then(|name| name.file) {
-                Some(file) => self.said.entry(file).or_default().written(Value::Of(request), began),
-                None => drop(self.anywhere.insert(request, began)),
+            self.anywhere.insert(request, began);
+            if let Some(file) = about.and_then(|name| name.file) {
+                self.said.entry(file).or_default().written(Value::Of(request), began);
             }
         }
         if name_of(call).is_some() || extent_of(call).is_some() || changed(call).next().is_some() {
@@ -79,10 +81,10 @@ impl Told {
 
     /// A file's length changes. Who asks for it meanwhile may be told of it as it was and as it is.
     fn changes(&mut self, file: u64, change: impl FnOnce(&mut FileSize)) {
-        let size = self.sizes.entry(file).or_default();
-        let before = size.bounds();
+        let (size, spread) = (self.sizes.entry(file).or_default(), self.spread);
+        let before = size.bounds(spread);
         change(size);
-        let wide = before.with(size.bounds());
+        let wide = before.with(size.bounds(spread));
         let asking = self.open.values_mut().filter(|open| matches!(open.call, Call::Stat(_)));
         asking.for_each(|open| {
             open.sizes.entry(file).and_modify(|sizes| *sizes = sizes.with(wide)).or_insert(wide);
@@ -145,7 +147,8 @@ impl Told {
     fn has_said(&mut self, file: u64, event: &Event, began: Nanos) -> Result<(), String> {
         let (value, seen) = (Value::Of(event.request), self.seen(event, began, true));
         let said = self.said.entry(file).or_default();
-        if self.anywhere.remove(&event.request).is_some() && !said.knows(value) {
+        self.anywhere.remove(&event.request);
+        if !said.knows(value) {
             said.written(value, began);
         }
         said.saw(value, seen).map_err(|why| format!("it has {why}"))
@@ -166,7 +169,7 @@ impl Told {
 
     /// Whether a file may have had a size while a call lasted.
     fn fits(&mut self, file: u64, size: u64, open: &Open) -> Result<(), String> {
-        let now = self.sizes.entry(file).or_default().bounds();
+        let now = self.sizes.entry(file).or_default().bounds(self.spread);
         let bounds = open.sizes.get(&file).map_or(now, |sizes| sizes.with(now));
         match (bounds.least..=bounds.most).contains(&size) {
             true => Ok(()),
@@ -324,6 +327,16 @@ mod tests {
         let ended = [&renamed[..], &[(6, 1, What::Done), (7, 7, ASKS)]].concat();
         for told in [NOBODY, by(1)] {
             assert_eq!(broken(&[&ended[..], &[(8, 7, told)]].concat()), None, "it may be another file's");
+        }
+        let said =
+            [&MADE[..], &[(3, 1, SAYS), (4, 4, What::Calls(Call::Unlink(3))), (5, 4, What::Done)]].concat();
+        let made = [(6, 5, What::Calls(Call::Create(3))), (7, 5, What::Opened(FILE + 1))];
+        let asked = [&said[..], &made, &[(8, 1, What::Done), (9, 7, ASKS)]].concat();
+        for by in [1, 0] {
+            let request = RequestId { client: ClientId { node: by, index: 0 }, number: by };
+            let told = What::Told { file: FILE + 1, size: 0, said: Some(Value::Of(request)) };
+            let fits = broken(&[&asked[..], &[(10, 7, told)]].concat()).is_none();
+            assert_eq!(fits, by == 1, "the name was that of another file meanwhile");
         }
     }
 }

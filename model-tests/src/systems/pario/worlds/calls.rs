@@ -85,6 +85,14 @@ impl Call {
         matches!(self, Create | CreateOther | Make | Look | Cut | Unlink | Rename | List | Stat)
     }
 
+    /// Whether it may give a name to another file, or to none.
+    pub(super) fn changes_names(self) -> bool {
+        matches!(
+            self,
+            Call::Create | Call::CreateOther | Call::Hold | Call::Make | Call::Unlink | Call::Rename
+        )
+    }
+
     pub(super) fn is_transfer(self) -> bool {
         matches!(self, Call::Write | Call::Read)
     }

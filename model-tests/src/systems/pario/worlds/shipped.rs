@@ -143,7 +143,22 @@ pub(super) fn make(
     if way == Way::Remote && !calls.iter().flatten().all(by_name) {
         return Err(SizeError(format!("a daemon is asked for {}", Call::letters(Call::is_by_name))));
     }
+    if way == Way::Remote && !cuts_what_it_looked_at(&calls) {
+        let why = "a daemon cuts by name: where a client cuts (t), no other one makes, removes or renames a file, and nobody drops that";
+        return Err(SizeError(why.to_string()));
+    }
     Ok(Harness::boxed(Calls { name, way, calls }))
+}
+
+/// Whether each name has the same file from where a client looks at it to where it cuts it.
+fn cuts_what_it_looked_at(calls: &[Vec<Called>]) -> bool {
+    let cuts = |calls: &Vec<Called>| calls.iter().any(|(call, _)| *call == Call::Cut);
+    let changes = |(call, _): &&Called| call.changes_names();
+    let quits = |calls: &Vec<Called>| calls.iter().filter(changes).any(|(_, quits)| *quits);
+    let others = |client: usize| calls.iter().enumerate().filter(move |(other, _)| *other != client);
+    let alone = |client: usize| others(client).all(|(_, calls)| calls.iter().filter(changes).count() == 0);
+    let all_alone = (0..calls.len()).filter(|client| cuts(&calls[*client])).all(alone);
+    !calls.iter().any(cuts) || (all_alone && !calls.iter().any(quits))
 }
 
 /// A client's file, from the warm-up on.
