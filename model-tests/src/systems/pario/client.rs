@@ -168,7 +168,7 @@ impl<V: Verbs, R: Record<Event>> Teller<'_, V, R> {
         self.calls(Call::Close(file.handle().0), client.files.close(file), |()| What::Done).await
     }
 
-    async fn sync(&self, client: &Client<V>, file: &File<V>) -> Result<(), FsError> {
+    pub async fn sync(&self, client: &Client<V>, file: &File<V>) -> Result<(), FsError> {
         self.calls(Call::Sync(file.handle().0), client.files.sync(file), |()| What::Done).await
     }
 

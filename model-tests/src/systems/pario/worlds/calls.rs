@@ -26,10 +26,11 @@ pub(super) enum Call {
     List,
     Stat,
     Say,
+    Sync,
 }
 
 impl Call {
-    const ALL: [(char, Call); 21] = [
+    const ALL: [(char, Call); 22] = [
         ('w', Call::Write),
         ('r', Call::Read),
         ('x', Call::Close),
@@ -51,6 +52,7 @@ impl Call {
         ('i', Call::List),
         ('e', Call::Stat),
         ('v', Call::Say),
+        ('y', Call::Sync),
     ];
 
     /// The call of a letter.

@@ -17,7 +17,7 @@ use weft_verbs::Nanos;
 
 const KEYS: &[Key] = &[Key {
     name: "calls",
-    help: "what each client calls, w to write and r to read the same bytes of a file that is open and x to close it, a to append to the file and t to cut it, i to list all names, e to ask for a file's size and attributes and v to say what they are, c to make and h to make and keep open, u to remove and n to give another one a name, k to make the other one and p to open it, m to make and write and o to open and read one file, l to leave as a guest and d to die as one, b to come to a barrier, g to make and open a file and s to cut one together with all others that do, as in w,rr",
+    help: "what each client calls, w to write and r to read the same bytes of a file that is open and x to close it, y to sync it, a to append to the file and t to cut it, i to list all names, e to ask for a file's size and attributes and v to say what they are, c to make and h to make and keep open, u to remove and n to give another one a name, k to make the other one and p to open it, m to make and write and o to open and read one file, l to leave as a guest and d to die as one, b to come to a barrier, g to make and open a file and s to cut one together with all others that do, as in w,rr",
 }];
 
 macro_rules! worlds {
@@ -72,6 +72,9 @@ worlds! {
     "pario-group-files" Way::Durable, "g,g", "files: two members of a group make a file on a disk and open it, while the server crashes and comes back";
     "pario-group-cut" Way::Eager, "sr,sr", "files: two members of a group cut a file and read it";
     "pario-listed" Way::Eager, "cu,ii", "files: a client makes a file and removes its name, and another one lists the names meanwhile";
+    "pario-lost" Way::Asked, "hwx,", "files: a client writes a file on a disk that is asked for safety, and closes it, while its server crashes and comes back";
+    "pario-lost-synced" Way::Asked, "hwywx,", "files: the same of one that syncs in between";
+    "pario-lost-spread" Way::AskedSpread, "hwx,", "files: the same over the disks of two servers, of which either crashes and comes back";
     "pario-told" Way::Eager, "cve,eve", "files: two clients make a file, say what it is and ask for it";
     "pario-told-restart" Way::Durable, "mve", "files: a client makes a file on a disk, says what it is and asks for it, while its server crashes and comes back";
     "pario-told-spread" Way::Spread, "at,ee", "files: a file on two servers grows and is cut while another client asks for its size";
@@ -97,9 +100,9 @@ impl InOrder {
         InOrder { oracles: FileOracles::new(2, 0), events: 0 }
     }
 
-    /// The same of so many servers, whose disks keep what they answered.
-    fn of(servers: u32) -> InOrder {
-        let oracles = FileOracles::new(2, 0).surviving(servers, Survival::Answered);
+    /// The same of so many servers, whose strips have so many bytes, and what their disks keep of what they answered.
+    fn of(servers: u32, strip: u32, survival: Survival) -> InOrder {
+        let oracles = FileOracles::new(2, 0).surviving(servers, survival).striped(strip);
         InOrder { oracles, events: 0 }
     }
 }

@@ -3,6 +3,7 @@
 use super::super::client::{Client, Teller};
 use super::super::content;
 use super::super::history::{self, Event, What};
+use super::super::oracles::Survival;
 use super::super::requests::{Request, Tile};
 use super::super::workload::{Access, Durable, Keep, Mover, PfWork};
 use super::super::{Files, Service};
@@ -56,6 +57,10 @@ pub(super) enum Way {
     Spread,
     /// In messages, over two servers with a disk each, which crash and come back.
     DurableSpread,
+    /// In messages, to a server with a disk that makes safe what it is asked to, and that crashes and comes back.
+    Asked,
+    /// The same over two servers.
+    AskedSpread,
     /// In messages, from guests.
     Guests,
     /// In messages, from guests, to a server with a disk, which crashes and comes back.
@@ -73,11 +78,22 @@ const APART: Tile = Tile { rows: 2, list: true, ..ROWS };
 impl Way {
     fn has_disk(self) -> bool {
         matches!(self, Way::Durable | Way::DurableGuests | Way::DurableSpread | Way::Remote)
+            || self.is_asked()
+    }
+
+    /// Whether what is answered is safe only once somebody has asked for that.
+    const fn is_asked(self) -> bool {
+        matches!(self, Way::Asked | Way::AskedSpread)
+    }
+
+    /// What a server's crash leaves of what it has answered.
+    const fn survival(self) -> Survival {
+        if self.is_asked() { Survival::Synced } else { Survival::Answered }
     }
 
     /// How many servers there are, the first nodes.
     const fn servers(self) -> u32 {
-        if matches!(self, Way::Spread | Way::DurableSpread) { 2 } else { 1 }
+        if matches!(self, Way::Spread | Way::DurableSpread | Way::AskedSpread) { 2 } else { 1 }
     }
 
     /// The node of a client.
@@ -189,7 +205,7 @@ impl Calls {
             cell,
             cells: CELLS,
             storage: if self.way.has_disk() { Keep::Disk } else { Keep::Memory },
-            sync: if self.way.has_disk() { Durable::Each } else { Durable::Asked },
+            sync: if self.way.has_disk() && !self.way.is_asked() { Durable::Each } else { Durable::Asked },
             servers: self.way.servers(),
             eager: if by_rdma { 0 } else { cell * CELLS },
             unit: if self.way == Way::List { cell * ROWS.rows } else { cell },
@@ -303,9 +319,7 @@ impl Model for Calls {
     fn usual_faults(&self) -> FaultSet {
         match self.way {
             Way::Narrow => FaultSet::NONE,
-            Way::Durable | Way::DurableGuests | Way::DurableSpread | Way::Remote => {
-                FaultSet::OF_DISKS.with(Outcome::Restart)
-            }
+            way if way.has_disk() => FaultSet::OF_DISKS.with(Outcome::Restart),
             _ => FaultSet::ALL
                 .without(Outcome::Crash)
                 .without(Outcome::Restart)
@@ -327,7 +341,9 @@ impl Model for Calls {
     }
 
     fn oracles(&self) -> InOrder {
-        InOrder::of(self.way.servers())
+        // Where strips lie matters to who is told of lost writes.
+        let strip = if self.way.is_asked() { self.work().strip } else { 0 };
+        InOrder::of(self.way.servers(), strip, self.way.survival())
     }
 
     fn warms_up(&self) -> bool {
@@ -491,6 +507,10 @@ impl User {
             },
             Call::Close => match client.open.take() {
                 Some(file) => teller.close(client, file).await,
+                None => Ok(()),
+            },
+            Call::Sync => match &client.open {
+                Some(file) => teller.sync(client, file).await,
                 None => Ok(()),
             },
             Call::Append => teller.perform(client, Request::Append { file: 0, cells: 1 }).await,
