@@ -284,6 +284,7 @@ impl<R: Clone> Disk<R> {
                 self.objects.insert(object, Object::default());
                 Ok(DiskDone::Done)
             }
+            Call::Remove(_) if self.broken => Err(DiskError::Io),
             Call::Remove(object) => {
                 self.taken -= there(object)?.taken();
                 self.objects.remove(&object);
