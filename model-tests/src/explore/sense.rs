@@ -86,7 +86,7 @@ mod tests {
         for calls in ["cwwW!w!wfx,rex", "cwww!w+r,rrrw", "cwww!r,rrw"] {
             assert!(make_sense(calls), "{calls}");
         }
-        for calls in ["cwww!r,r!rrw", "cwww!+r,rrrw", "cwww,rrrr"] {
+        for calls in ["cwww!r,r!rrw", "cwww!+r,rrrw"] {
             assert!(!make_sense(calls), "{calls}");
         }
     }
