@@ -17,16 +17,17 @@ impl<V: Verbs> Pario<V> {
     ///
     /// A server cannot be reached.
     pub async fn size(&self, file: &File<V>) -> Result<u64, FsError> {
-        self.size_of(file.handle(), file.layout(), Some(file.in_use())).await
+        self.size_of(file.handle(), file.layout(), Some(file.in_use())).await.map(|(size, _)| size)
     }
 
+    /// A file's size, and whether a server was asked again since it began anew: it knows no files that have ended.
     pub(super) async fn size_of(
         &self,
         handle: Handle,
         layout: Distribution,
         in_use: Option<&Rc<InUse>>,
-    ) -> Result<u64, FsError> {
-        let (mut asked, mut size) = (Vec::new(), 0);
+    ) -> Result<(u64, bool), FsError> {
+        let (mut asked, mut size, mut asked_again) = (Vec::new(), 0, false);
         for part in 0..layout.servers() {
             let held = Held { file: in_use.cloned(), ..Held::NOTHING };
             asked.push((part, self.0.ask(self.server(layout, part), Request::Size { handle }, held).await?));
@@ -34,6 +35,7 @@ impl<V: Verbs> Pario<V> {
         for (part, told) in asked {
             let answer = match super::calls::answer(told).await {
                 Err(FsError::Unknown) => {
+                    asked_again = true;
                     self.until_answered(self.server(layout, part), Request::Size { handle }).await?
                 }
                 told => told?,
@@ -43,7 +45,7 @@ impl<V: Verbs> Pario<V> {
                 _ => return Err(FsError::Nonsense),
             }
         }
-        Ok(size)
+        Ok((size, asked_again))
     }
 
     /// Gives a file another size, durably. Bytes behind it are gone, and zero should they ever be the file's again; bytes before it
