@@ -70,7 +70,7 @@ impl<V: Verbs> Pario<V> {
     ///
     /// # Errors
     ///
-    /// As [`Pario::write`]: what was not written of a place that was given out stays zero.
+    /// No file is so long; or as [`Pario::write`]: what was not written of a place that was given out stays zero.
     pub async fn append(&self, file: &File<V>, from: Buffer<V>) -> (Result<u64, FsError>, Buffer<V>) {
         let appended = self.append_from(file, &from).await;
         (appended, from)
@@ -102,10 +102,13 @@ impl<V: Verbs> Pario<V> {
             let cuts = file.in_use().cuts.get();
             let least = self.size(file).await?;
             let request = Request::Place { handle: file.handle(), len, least, cuts };
-            match self.once(request).await? {
-                Answer::Place { at } => return Ok(at),
-                Answer::Cuts(cuts) => file.in_use().cuts.set(cuts),
-                _ => return Err(FsError::Nonsense),
+            match self.once(request).await {
+                Ok(Answer::Place { at }) => return Ok(at),
+                Ok(Answer::Cuts(cuts)) => file.in_use().cuts.set(cuts),
+                Ok(_) => return Err(FsError::Nonsense),
+                // The home refuses a place that ends beyond the largest file, and does not say where that would be.
+                Err(FsError::Nonsense) => return Err(FsError::Position { at: least, len }),
+                Err(why) => return Err(why),
             }
         }
     }
