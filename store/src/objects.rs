@@ -248,6 +248,10 @@ impl Objects {
     pub fn resize(&self, object: ObjectName, size: u64) -> Result<(), DiskError> {
         position(size, 0)?;
         let opened = self.open(object)?.ok_or(DiskError::NoObject(object))?;
+        // The largest object is a byte longer than the largest file that a system can name.
+        if i64::try_from(size).is_err() {
+            return Err(DiskError::Full);
+        }
         uninterrupted(|| opened.file.set_len(size)).map_err(|why| told(&why))?;
         self.sync(object)
     }

@@ -1,6 +1,6 @@
 //! How a cluster's files are kept. All of its nodes say the same.
 
-use super::messages::{HEADER, OFFER};
+use super::messages::{HEADER, OFFER, PATHS};
 use super::{Distribution, FsError};
 use weft_verbs::{Nanos, Service};
 
@@ -105,10 +105,11 @@ impl FsConfig {
         }
     }
 
-    /// The largest message that it needs of the transport for names of any length.
+    /// The largest message that it needs of the transport for paths of any length.
     pub const fn max_message(&self) -> u32 {
-        let least = if self.eager > 512 { HEADER + self.eager } else { HEADER + 512 };
-        if OFFER > least { OFFER } else { least }
+        let data = HEADER + self.eager;
+        let least = if PATHS > OFFER { PATHS } else { OFFER };
+        if data > least { data } else { least }
     }
 
     /// The distribution of a file unless it is told otherwise: over all servers, the first strip at the directory's home.

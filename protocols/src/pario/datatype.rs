@@ -118,9 +118,18 @@ impl Datatype {
         self.end
     }
 
-    /// How many regions there are among so many bytes of the data, at most.
+    /// How many regions there are among so many bytes of the data that follow each other, at most.
     pub(super) fn most_regions(&self, bytes: u64) -> u64 {
-        bytes / self.shortest.max(1) + 2
+        let by_steps = match &self.kind {
+            Kind::Bytes => 1,
+            Kind::Regions(regions) => regions.len() as u64,
+            Kind::Vector { of, .. } | Kind::Indexed { of, .. } => {
+                let blocks = bytes / of.len.max(1) + 2;
+                blocks.saturating_mul(of.most_regions(bytes.min(of.len)))
+            }
+        };
+        // One short region among long ones makes this a bad bound, and a part of a block makes the other one a bad bound.
+        by_steps.min(bytes / self.shortest.max(1) + 2)
     }
 
     /// Where a byte of the data lies, and how many bytes from it on lie together. `at` is below [`Datatype::len`].
@@ -373,6 +382,26 @@ pub(super) mod tests {
             let (cut, shift) = View::new(7, of).unwrap().cut(&(from as u64..end as u64));
             for (nth, offset) in unrolled[from..end].iter().enumerate() {
                 prop_assert_eq!(cut.run_at(shift + nth as u64).0, offset + 7);
+            }
+        }
+
+        #[test]
+        fn no_more_regions_are_among_bytes_than_is_said(
+            (of, unrolled) in types(),
+            from in 0..100_u64,
+            len in 1..400_u64,
+        ) {
+            let from = from.min(unrolled.len() as u64);
+            let end = (from + len).min(unrolled.len() as u64);
+            let (mut at, mut regions) = (from, 0);
+            while at < end {
+                at += of.run_at(at).1;
+                regions += 1;
+            }
+            let said = of.most_regions(end - from);
+            prop_assert!(regions <= said, "{regions} regions, and not {said} of {of:?}");
+            if let Kind::Regions(all) = &of.kind {
+                prop_assert!(said <= all.len() as u64, "{said} of {}", all.len());
             }
         }
 

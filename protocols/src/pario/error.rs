@@ -186,7 +186,7 @@ impl From<Refusal> for FsError {
             Refusal::NotFound => FsError::NotFound,
             Refusal::Stale => FsError::Stale,
             Refusal::Distribution => FsError::Distribution,
-            // Clients check positions themselves and name them.
+            // Clients check positions themselves and name them, but for places of appends, which they name when they are refused.
             Refusal::Position => FsError::Nonsense,
             Refusal::Full => FsError::Full,
             Refusal::Io => FsError::Io,

@@ -227,7 +227,8 @@ impl<V: Verbs> Streams<V> {
             return Ok(Rc::clone(open));
         }
         let name = self.names.get(to.index()).ok_or(FsError::Send(SendError::NoSuchPeer(to)))?;
-        let stream = self.oob.connect(name, STREAMS)?;
+        // One that fails at once ends as one that fails later: who asks by it knows nothing, and asks again.
+        let stream = self.oob.connect(name, STREAMS).ok();
         let outgoing: Rc<Outgoing> = Rc::default();
         // The first frame says who speaks.
         let hello = Frame { head: self.me.get().to_le_bytes().to_vec(), data: Vec::new() };
@@ -237,11 +238,14 @@ impl<V: Verbs> Streams<V> {
         Ok(outgoing)
     }
 
-    /// Carries a stream that this node opened, until it ends.
-    async fn ask_by(self: Rc<Self>, server: Rank, outgoing: Rc<Outgoing>, mut stream: V::Stream) {
-        let (mut reading, mut writing) = (Reading::default(), Writing::default());
-        while let Some(frame) = next(&mut stream, &mut reading, &mut writing, &outgoing, self.most).await {
-            self.deliver(server, Arrived::Answer(frame));
+    /// Carries a stream that this node opened, if it could, until it ends.
+    async fn ask_by(self: Rc<Self>, server: Rank, outgoing: Rc<Outgoing>, stream: Option<V::Stream>) {
+        if let Some(mut stream) = stream {
+            let (mut reading, mut writing) = (Reading::default(), Writing::default());
+            while let Some(frame) = next(&mut stream, &mut reading, &mut writing, &outgoing, self.most).await
+            {
+                self.deliver(server, Arrived::Answer(frame));
+            }
         }
         outgoing.end();
         self.asking.borrow_mut().remove(&server);
@@ -405,8 +409,9 @@ mod tests {
     use super::*;
     use crate::rt::RtConfig;
     use crate::rt::fake::{Fake, V};
+    use std::pin::pin;
     use std::task::Waker;
-    use weft_verbs::{Node, Park};
+    use weft_verbs::{Node, Park, VerbsError};
 
     /// A stream that takes and gives a few bytes at a time.
     struct Pipe {
@@ -466,22 +471,47 @@ mod tests {
         assert_eq!((room_for(lengths(9, 21), 20), room_for(lengths(u32::MAX, 0), 20)), (None, None));
     }
 
-    #[test]
-    fn a_server_goes_on_to_listen_after_one_who_came_could_not_be_taken() {
-        let fake = Fake::default();
-        let rt = Rt::<V>::new(&fake, RtConfig::default()).expect("the fake device obeys");
-        fake.world.borrow_mut().accepts.extend([Err(io::ErrorKind::ConnectionAborted), Ok(()), Ok(())]);
-        let streams = Rc::new(Streams {
+    /// The streams of the first of two nodes.
+    fn streams(rt: &Rt<V>, fake: &Fake) -> Rc<Streams<V>> {
+        Rc::new(Streams {
             rt: rt.clone(),
             oob: fake.clone(),
-            names: Vec::new(),
+            names: ["n0", "n1"].map(String::from).to_vec(),
             me: Rank::from_index(0),
             most: 0,
             asking: Open::default(),
             asked: Open::default(),
             taker: RefCell::default(),
-        });
-        drop(rt.spawn(streams.accept(fake.clone())));
+        })
+    }
+
+    #[test]
+    fn a_connection_that_fails_at_once_ends_as_a_stream_that_breaks_and_the_next_one_is_another() {
+        let fake = Fake::default();
+        let rt = Rt::<V>::new(&fake, RtConfig::default()).expect("the fake device obeys");
+        fake.world.borrow_mut().connects.extend([Err(VerbsError::DeviceGone), Ok(())]);
+        let (streams, gone) = (streams(&rt, &fake), Rc::new(Cell::new(0)));
+        let told = Rc::clone(&gone);
+        streams.deliver_to(Rc::new(move |_, arrived| {
+            told.set(told.get() + u32::from(matches!(arrived, Arrived::ServerGone)));
+        }));
+        let (server, mut program) = (Rank::from_index(1), rt.program());
+        let mut cx = TaskContext::from_waker(Waker::noop());
+        for is_open in [false, true] {
+            let asked = pin!(streams.ask(server, Frame::default())).poll(&mut cx);
+            assert_eq!(asked, Poll::Ready(Ok(())));
+            while program.step() == Park::Again {}
+            assert_eq!((streams.asking.borrow().contains_key(&server), gone.get()), (is_open, 1));
+        }
+        assert!(fake.world.borrow().connects.is_empty());
+    }
+
+    #[test]
+    fn a_server_goes_on_to_listen_after_one_who_came_could_not_be_taken() {
+        let fake = Fake::default();
+        let rt = Rt::<V>::new(&fake, RtConfig::default()).expect("the fake device obeys");
+        fake.world.borrow_mut().accepts.extend([Err(io::ErrorKind::ConnectionAborted), Ok(()), Ok(())]);
+        drop(rt.spawn(streams(&rt, &fake).accept(fake.clone())));
         let mut program = rt.program();
         while program.step() == Park::Again {}
         assert_eq!(

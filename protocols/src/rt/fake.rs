@@ -36,6 +36,8 @@ pub(crate) struct World {
     pub(crate) polls: u32,
     /// What a listener finds: a stream, or why it has none.
     pub(crate) accepts: VecDeque<std::result::Result<(), io::ErrorKind>>,
+    /// What comes of opening streams; without an entry none is.
+    pub(crate) connects: VecDeque<Result<()>>,
 }
 
 impl World {
@@ -351,7 +353,8 @@ impl OutOfBand<V> for Fake {
         Err(VerbsError::Unsupported(Caps::OUT_OF_BAND))
     }
     fn connect(&self, _node: &str, _service: Service) -> Result<Fake> {
-        Err(VerbsError::Unsupported(Caps::OUT_OF_BAND))
+        let next = self.world.borrow_mut().connects.pop_front();
+        next.unwrap_or(Err(VerbsError::Unsupported(Caps::OUT_OF_BAND))).map(|()| self.with(0))
     }
 }
 

@@ -1,12 +1,18 @@
-//! Files where there is little of something: a group of more members than a node may have calls, and appends of no bytes.
+//! Files where there is little of something: a group of more members than a node may have calls, appends of no bytes, a region of one
+//! byte in a long list, and an append to the longest file.
 
 use crate::common::{Cluster, ms};
 use std::cell::Cell;
 use std::rc::Rc;
-use weft_protocols::pario::{FsConfig, Pario, Storage};
+use weft_protocols::pario::{Datatype, FsConfig, FsError, Pario, Storage, View};
 use weft_protocols::rt::Rt;
 use weft_sim::Sim;
 use weft_verbs::Wait;
+
+/// In memory, where there is room for little.
+fn in_memory(config: FsConfig) -> FsConfig {
+    FsConfig { storage: Storage::Memory { most: 8 << 20 }, ..config }
+}
 
 /// Runs so many programs at a node without a server, and sees that all end.
 fn at_a_client(
@@ -14,7 +20,6 @@ fn at_a_client(
     programs: u32,
     does: impl AsyncFn(&Rt<Sim>, &Pario<Sim>, u32) + Clone + 'static,
 ) {
-    let config = FsConfig { storage: Storage::Memory { most: 1 << 20 }, ..config };
     let cluster = Cluster::with_messages(2, 1, Wait::Poll, config.max_message());
     let start = |node: usize| {
         let member = &cluster.members[node];
@@ -37,7 +42,7 @@ fn at_a_client(
 #[test]
 fn a_group_may_have_more_members_on_a_node_than_the_node_may_have_calls() {
     const MEMBERS: u32 = 5;
-    at_a_client(FsConfig { window: 2, ..FsConfig::new(1) }, MEMBERS, async |_, files, member| {
+    at_a_client(in_memory(FsConfig { window: 2, ..FsConfig::new(1) }), MEMBERS, async |_, files, member| {
         let group = files.group(7, member, MEMBERS).expect("it is one of them");
         group.barrier().await.expect("all come");
         let file = group.create("f", None).await.expect("nothing is there");
@@ -49,7 +54,7 @@ fn a_group_may_have_more_members_on_a_node_than_the_node_may_have_calls() {
 
 #[test]
 fn an_append_of_no_bytes_says_where_the_file_ends_and_takes_no_place() {
-    at_a_client(FsConfig::new(1), 1, async |_, files, _| {
+    at_a_client(in_memory(FsConfig::new(1)), 1, async |_, files, _| {
         let file = files.create("f", None).await.expect("nothing is there");
         let buffer = |len| files.buffer(len).expect("there is room");
         assert_eq!(files.append(&file, buffer(10)).await.0, Ok(0));
@@ -57,6 +62,45 @@ fn an_append_of_no_bytes_says_where_the_file_ends_and_takes_no_place() {
         assert_eq!(files.append(&file, buffer(0)).await.0, Ok(10));
         assert_eq!(files.stats().asked, before + 1, "but for the size, it asks for something");
         assert_eq!(files.append(&file, buffer(10)).await.0, Ok(10));
+        files.close(file).await.expect("it is open");
+    });
+}
+
+#[test]
+fn a_list_of_two_regions_is_not_too_long_because_one_of_them_is_short() {
+    at_a_client(in_memory(FsConfig::new(1)), 1, async |_, files, _| {
+        const LEN: usize = 1 + (2 << 20);
+        let file = files.create("f", None).await.expect("nothing is there");
+        let regions = Datatype::regions([(0, 1), (4_096, 2 << 20)]).expect("they are below 2^63");
+        let (regions, all) = (View::new(0, regions).unwrap(), View::of(0..LEN as u64).unwrap());
+        let (written, ends) = (files.buffer(LEN).expect("there is room"), [0, LEN - 4]);
+        ends.iter().for_each(|at| written.write(*at, b"ends").expect("there is room"));
+        assert_eq!(files.write_list(&file, &regions, written, &all).await.0, Ok(()));
+        let read = files.buffer(LEN).expect("there is room");
+        let (read, bytes) = files.read_list(&file, &regions, read, &all).await;
+        assert_eq!(read, Ok(LEN));
+        for at in ends {
+            let mut end = [0; 4];
+            bytes.read(at, &mut end).expect("it is there");
+            assert_eq!(&end, b"ends");
+        }
+        files.close(file).await.expect("it is open");
+    });
+}
+
+#[test]
+fn an_append_that_would_end_beyond_the_longest_file_is_told_where_and_takes_no_place() {
+    const END: u64 = (1 << 63) - 5;
+    // On a disk, where a hole takes no room.
+    at_a_client(FsConfig::new(1), 1, async |_, files, _| {
+        let file = files.create("f", None).await.expect("nothing is there");
+        let append = async |len| files.append(&file, files.buffer(len).expect("there is room")).await.0;
+        assert_eq!(files.truncate(&file, END).await, Ok(()));
+        assert_eq!(append(10).await, Err(FsError::Position { at: END, len: 10 }));
+        assert_eq!(append(5).await, Ok(END));
+        assert_eq!(files.truncate(&file, 0).await, Ok(()));
+        assert_eq!(files.size(&file).await, Ok(0));
+        assert_eq!(append(10).await, Ok(0));
         files.close(file).await.expect("it is open");
     });
 }

@@ -60,6 +60,18 @@ fn what_is_there_and_what_is_not_is_told_by_its_name() {
 }
 
 #[test]
+fn a_disk_has_no_room_for_an_object_that_is_longer_than_any_file() {
+    let scratch = Scratch::new();
+    let objects = scratch.objects();
+    assert_eq!(objects.resize(A, 1 << 63), Err(DiskError::NoObject(A)));
+    write(&objects, A, 0, b"bytes").unwrap();
+    assert_eq!(objects.resize(A, 1 << 63), Err(DiskError::Full));
+    let at = (1 << 63) + 1;
+    assert_eq!(objects.resize(A, at), Err(DiskError::Position { at, len: 0 }));
+    assert_eq!((objects.size(A), objects.sync(A)), (Ok(5), Ok(())));
+}
+
+#[test]
 fn a_removed_object_is_gone_for_calls_that_begin_later_and_may_be_made_again() {
     let scratch = Scratch::new();
     let objects = scratch.objects();

@@ -200,9 +200,11 @@ impl<V: Verbs> Pario<V> {
                     if layout.fits(self.0.config.servers) =>
                 {
                     let size = match self.size_of(handle, layout, None).await {
-                        // A server that began anew knows no files that have ended.
-                        Ok(0) => self.until_answered(HOME, Request::Lives { handle }).await.map(|_| 0),
-                        size => size,
+                        // A server that began anew knows no files that have ended, and has no bytes of them.
+                        Ok((size, asked_again)) if size == 0 || asked_again => {
+                            self.until_answered(HOME, Request::Lives { handle }).await.map(|_| size)
+                        }
+                        told => told.map(|(size, _)| size),
                     };
                     let size = match size {
                         // It has ended since: another one may be there.

@@ -17,16 +17,17 @@ impl<V: Verbs> Pario<V> {
     ///
     /// A server cannot be reached.
     pub async fn size(&self, file: &File<V>) -> Result<u64, FsError> {
-        self.size_of(file.handle(), file.layout(), Some(file.in_use())).await
+        self.size_of(file.handle(), file.layout(), Some(file.in_use())).await.map(|(size, _)| size)
     }
 
+    /// A file's size, and whether a server was asked again since it began anew: it knows no files that have ended.
     pub(super) async fn size_of(
         &self,
         handle: Handle,
         layout: Distribution,
         in_use: Option<&Rc<InUse>>,
-    ) -> Result<u64, FsError> {
-        let (mut asked, mut size) = (Vec::new(), 0);
+    ) -> Result<(u64, bool), FsError> {
+        let (mut asked, mut size, mut asked_again) = (Vec::new(), 0, false);
         for part in 0..layout.servers() {
             let held = Held { file: in_use.cloned(), ..Held::NOTHING };
             asked.push((part, self.0.ask(self.server(layout, part), Request::Size { handle }, held).await?));
@@ -34,6 +35,7 @@ impl<V: Verbs> Pario<V> {
         for (part, told) in asked {
             let answer = match super::calls::answer(told).await {
                 Err(FsError::Unknown) => {
+                    asked_again = true;
                     self.until_answered(self.server(layout, part), Request::Size { handle }).await?
                 }
                 told => told?,
@@ -43,7 +45,7 @@ impl<V: Verbs> Pario<V> {
                 _ => return Err(FsError::Nonsense),
             }
         }
-        Ok(size)
+        Ok((size, asked_again))
     }
 
     /// Gives a file another size, durably. Bytes behind it are gone, and zero should they ever be the file's again; bytes before it
@@ -68,7 +70,7 @@ impl<V: Verbs> Pario<V> {
     ///
     /// # Errors
     ///
-    /// As [`Pario::write`]: what was not written of a place that was given out stays zero.
+    /// No file is so long; or as [`Pario::write`]: what was not written of a place that was given out stays zero.
     pub async fn append(&self, file: &File<V>, from: Buffer<V>) -> (Result<u64, FsError>, Buffer<V>) {
         let appended = self.append_from(file, &from).await;
         (appended, from)
@@ -100,10 +102,13 @@ impl<V: Verbs> Pario<V> {
             let cuts = file.in_use().cuts.get();
             let least = self.size(file).await?;
             let request = Request::Place { handle: file.handle(), len, least, cuts };
-            match self.once(request).await? {
-                Answer::Place { at } => return Ok(at),
-                Answer::Cuts(cuts) => file.in_use().cuts.set(cuts),
-                _ => return Err(FsError::Nonsense),
+            match self.once(request).await {
+                Ok(Answer::Place { at }) => return Ok(at),
+                Ok(Answer::Cuts(cuts)) => file.in_use().cuts.set(cuts),
+                Ok(_) => return Err(FsError::Nonsense),
+                // The home refuses a place that ends beyond the largest file, and does not say where that would be.
+                Err(FsError::Nonsense) => return Err(FsError::Position { at: least, len }),
+                Err(why) => return Err(why),
             }
         }
     }

@@ -163,6 +163,9 @@ pub(super) enum Answer {
 /// Bytes of the longest offer.
 pub(super) const OFFER: u32 = 1 + 8 + 8 + 16 + 1 + 12 * PIECES as u32;
 
+/// Bytes of the longest request about names, a move that its home knows again: kind, number, slot, sequence, kind, two paths, a flag.
+pub(super) const PATHS: u32 = 1 + 8 + 2 + 8 + 1 + 2 * (2 + Path::LONGEST as u32) + 1;
+
 /// Bytes of a view of bytes one behind the other.
 pub(super) const PLAIN: u32 = 8 + 1 + 8;
 

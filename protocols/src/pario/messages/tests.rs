@@ -1,5 +1,5 @@
-use super::super::Datatype;
 use super::super::access::Run;
+use super::super::{Datatype, FsConfig};
 use super::*;
 
 fn requests() -> Vec<Request> {
@@ -64,6 +64,31 @@ fn every_request_survives_its_bytes_and_no_part_of_it_is_that_request() {
     }
     let list = Request::List { directory: Path::default(), after: None };
     assert_eq!(Request::decode(&list.encode(1)), Some((1, list)));
+}
+
+#[test]
+fn paths_of_any_length_fit_into_messages_in_which_no_data_rides() {
+    let config = FsConfig { eager: 0, ..FsConfig::new(1) };
+    let path = || Path::new(&format!("xx/{}x", "x/".repeat(510))).expect("a path");
+    assert_eq!(path().as_str().len(), Path::LONGEST);
+    let layout = Distribution::single(0);
+    let (mode, owner, group, modified) = (Some(1), Some(2), Some(3), Some(4));
+    let set = SetAttributes { mode, owner, group, modified };
+    let recorded = |request| {
+        let asked = Asked { slot: u16::MAX, sequence: u64::MAX };
+        Request::Recorded { asked, request: Box::new(request) }
+    };
+    let rename = recorded(Request::Rename { from: path(), to: path(), replaces: true });
+    assert_eq!(rename.encode(u64::MAX).len(), PATHS as usize);
+    let longest = Name::new(&"x".repeat(Name::LONGEST));
+    for request in [
+        rename,
+        recorded(Request::Create { path: path(), layout }),
+        recorded(Request::SetAttributes { path: path(), set }),
+        Request::List { directory: path(), after: longest },
+    ] {
+        assert!(request.encode(u64::MAX).len() <= config.max_message() as usize, "{request:?}");
+    }
 }
 
 #[test]

@@ -323,7 +323,7 @@ async fn answered<V: Verbs>(shared: &Shared<V>, server: Rank, request: Request) 
     }
 }
 
-/// Asks another server once. What cannot be sent has not been asked: a byte stream broke before, or was not opened.
+/// Asks another server once. What cannot be sent has not been asked: a byte stream broke before.
 async fn sent<V: Verbs>(shared: &Shared<V>, server: Rank, request: Request) -> Answered {
     loop {
         match shared.ask(server, request.clone(), Held::NOTHING).await {

@@ -166,6 +166,18 @@ fn nothing_makes_an_object_of_a_file_that_is_gone() {
     assert!(bench.is_empty());
 }
 
+#[test]
+fn the_size_of_a_file_that_ends_while_it_is_read_is_told_to_nobody() {
+    let mut bench = Bench::new(CONFIG);
+    let size = stores(bench.ask(1, Request::Size { handle: FILE }))[0];
+    let removed =
+        stores(bench.on(Event::Request { from: rank(1), id: 2, request: Request::Remove { handle: FILE } }));
+    let told = answers(bench.on(Event::Stored { op: size, end: Ok(Stored::Size(0)) }));
+    assert_eq!(told, [(1, Answer::Refused(Refusal::Stale))]);
+    bench.on(Event::Stored { op: removed[0], end: Ok(Stored::Done) });
+    assert!(bench.is_empty());
+}
+
 /// A server without the directory, some of whose clients may have been forgotten.
 #[test]
 fn a_server_that_began_anew_asks_the_home_before_it_says_anything_of_a_file_from_before() {

@@ -205,6 +205,8 @@ enum Op {
     Durable { handle: Handle },
     /// A call of the disk that is the request.
     Plain { from: Rank, id: u64 },
+    /// An object's size is read.
+    Size { from: Rank, id: u64, handle: Handle },
     /// A part of a removal, or of a cut.
     Part { spread: u64 },
     /// A batch of the log is written.
@@ -411,9 +413,13 @@ impl Machine {
             Request::Size { handle } => {
                 // One that has ended has no size: who asks by a name may find another file there.
                 self.lives(handle)?;
-                self.plain(from, id, StoreCall::Size(handle), out);
+                let op = self.begin(Op::Size { from, id, handle });
+                out.push(Action::Store { op, call: StoreCall::Size(handle) });
             }
-            Request::Sync { handle } => self.plain(from, id, StoreCall::Sync(handle), out),
+            Request::Sync { handle } => {
+                let op = self.begin(Op::Plain { from, id });
+                out.push(Action::Store { op, call: StoreCall::Sync(handle) });
+            }
             Request::Moved { op, done } => {
                 // What was offered by an earlier life of this server has another call's number.
                 if self.offered.get(&op) == Some(&(from, id)) {
@@ -497,11 +503,6 @@ impl Machine {
         let mut pieces = self.checked(bytes, None)?;
         let unit = Unit::take(&mut pieces, self.config.most_eager()).filter(|_| pieces.peek().is_none());
         unit.ok_or(Refusal::Memory)
-    }
-
-    fn plain(&mut self, from: Rank, id: u64, call: StoreCall, out: &mut Vec<Action>) {
-        let op = self.begin(Op::Plain { from, id });
-        out.push(Action::Store { op, call });
     }
 }
 

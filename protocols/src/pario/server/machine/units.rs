@@ -173,6 +173,11 @@ impl Machine {
                 self.end_any_turn(number, out);
                 out.push(Action::Answer { to: from, id, answer: plain_answer(end, self.epoch) });
             }
+            Op::Size { from, id, handle } => {
+                // It took no turn: what it says of a file that has ended meanwhile may be of before or behind its end.
+                let size = self.lives(handle).and(end);
+                out.push(Action::Answer { to: from, id, answer: plain_answer(size, self.epoch) });
+            }
             Op::Part { spread } => {
                 self.end_any_turn(number, out);
                 self.part_ended(spread, end.map(drop), out);
