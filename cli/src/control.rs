@@ -2,6 +2,7 @@
 
 use crate::args::LogFormat;
 use crate::exit::Failure;
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use tracing::Level;
 use tracing_subscriber::filter::Targets;
 use tracing_subscriber::fmt;
@@ -23,6 +24,14 @@ pub fn run<T>(future: impl Future<Output = T>) -> Result<T, Failure> {
     Ok(ended)
 }
 
+/// Lets this process open as many files as the system lets it at all. Usually it begins with 1,024, and a coordinator may need one for
+/// each node, each client, and as many again for those who have not said yet who they are.
+pub fn raise_file_limit() {
+    let Rlimit { maximum, .. } = getrlimit(Resource::Nofile);
+    // Where it is refused, the coordinator makes room for those who come.
+    let _ = setrlimit(Resource::Nofile, Rlimit { current: maximum, maximum });
+}
+
 /// Lines on standard error from a level on, for people or for programs.
 pub fn log(level: Level, format: LogFormat) {
     let filter = Targets::new().with_target("weft", level).with_target("weft_control", level);
@@ -35,4 +44,16 @@ pub fn log(level: Level, format: LogFormat) {
     let _ = tracing::subscriber::set_global_default(
         tracing_subscriber::registry().with(lines.with_filter(filter)),
     );
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_process_may_open_as_many_files_as_the_system_lets_it() {
+        raise_file_limit();
+        let Rlimit { current, maximum } = getrlimit(Resource::Nofile);
+        assert_eq!(current, maximum);
+    }
 }
