@@ -8,8 +8,11 @@ use tracing_subscriber::filter::Targets;
 use tracing_subscriber::fmt;
 use tracing_subscriber::layer::{Layer, SubscriberExt};
 
-/// The version that all nodes of a cluster must have.
-pub const PROGRAM: &str = env!("CARGO_PKG_VERSION");
+/// The version that all nodes of a cluster must have: the word that a build was given, or the release's.
+pub const PROGRAM: &str = match option_env!("WEFT_BUILD") {
+    Some(build) => build,
+    None => env!("CARGO_PKG_VERSION"),
+};
 
 /// One thread is enough for the control plane.
 pub fn runtime() -> Result<tokio::runtime::Runtime, Failure> {
@@ -45,6 +48,10 @@ pub fn log(level: Level, format: LogFormat) {
         tracing_subscriber::registry().with(lines.with_filter(filter)),
     );
 }
+
+#[cfg(test)]
+#[path = "language_tests.rs"]
+mod language_tests;
 
 #[cfg(test)]
 mod tests {
