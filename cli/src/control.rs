@@ -2,13 +2,17 @@
 
 use crate::args::LogFormat;
 use crate::exit::Failure;
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use tracing::Level;
 use tracing_subscriber::filter::Targets;
 use tracing_subscriber::fmt;
 use tracing_subscriber::layer::{Layer, SubscriberExt};
 
-/// The version that all nodes of a cluster must have.
-pub const PROGRAM: &str = env!("CARGO_PKG_VERSION");
+/// The version that all nodes of a cluster must have: the word that a build was given, or the release's.
+pub const PROGRAM: &str = match option_env!("WEFT_BUILD") {
+    Some(build) => build,
+    None => env!("CARGO_PKG_VERSION"),
+};
 
 /// One thread is enough for the control plane.
 pub fn runtime() -> Result<tokio::runtime::Runtime, Failure> {
@@ -23,6 +27,14 @@ pub fn run<T>(future: impl Future<Output = T>) -> Result<T, Failure> {
     Ok(ended)
 }
 
+/// Lets this process open as many files as the system lets it at all. Usually it begins with 1,024, and a coordinator may need one for
+/// each node, each client, and as many again for those who have not said yet who they are.
+pub fn raise_file_limit() {
+    let Rlimit { maximum, .. } = getrlimit(Resource::Nofile);
+    // Where it is refused, the coordinator makes room for those who come.
+    let _ = setrlimit(Resource::Nofile, Rlimit { current: maximum, maximum });
+}
+
 /// Lines on standard error from a level on, for people or for programs.
 pub fn log(level: Level, format: LogFormat) {
     let filter = Targets::new().with_target("weft", level).with_target("weft_control", level);
@@ -35,4 +47,20 @@ pub fn log(level: Level, format: LogFormat) {
     let _ = tracing::subscriber::set_global_default(
         tracing_subscriber::registry().with(lines.with_filter(filter)),
     );
+}
+
+#[cfg(test)]
+#[path = "language_tests.rs"]
+mod language_tests;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_process_may_open_as_many_files_as_the_system_lets_it() {
+        raise_file_limit();
+        let Rlimit { current, maximum } = getrlimit(Resource::Nofile);
+        assert_eq!(current, maximum);
+    }
 }

@@ -11,21 +11,22 @@ use crate::connection::{Out, Pace, QUEUE, converse};
 use crate::doorkeeper::Doorkeeper;
 use crate::frame::{Ended, Frame, Kind};
 use crate::handshake::{Channel, HandshakeError, admit};
+use crate::lines::Lines;
 use crate::message::{
     Ask, CALL, Call, ENTRIES, FromNode, Opening, Question, Status, TEXT, ToClient, ToNode, decode,
 };
-use crate::net::{Endpoint, Listener, Network};
+use crate::net::{Endpoint, Listener, Network, are_files_used_up};
 use crate::refusal::Refusal;
 use crate::roster::{Action, ConnId, Note, Roster, Terms};
 use crate::secret::{self, Secret};
 use crate::timing::Timing;
 use std::collections::BTreeMap;
 use std::io;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::{JoinError, JoinSet};
-use tokio::time::{Instant, sleep, sleep_until};
+use tokio::time::{Instant, sleep_until};
 
 /// How many clients may ask at a time.
 pub const CLIENTS: usize = 256;
@@ -183,6 +184,8 @@ impl<N: Network> Coordinator<N> {
         let service = Service::<N> {
             roster: Roster::new(terms.clone(), timing.probe, timing.gather),
             door: Doorkeeper::new(half_open(terms.nodes)),
+            failures: Lines::new("could not take"),
+            paused: None,
             calls: Calls::new(self.number, timing.call),
             tasks: JoinSet::new(),
             conns: BTreeMap::new(),
@@ -205,6 +208,10 @@ struct Service<N: Network> {
     coordinator: Coordinator<N>,
     roster: Roster,
     door: Doorkeeper,
+    /// What is said of connections that could not be taken.
+    failures: Lines,
+    /// None is taken until then.
+    paused: Option<Instant>,
     calls: Calls,
     tasks: JoinSet<Over>,
     conns: BTreeMap<ConnId, Conn>,
@@ -228,7 +235,11 @@ impl<N: Network> Service<N> {
                 biased;
                 // A task says all it has to say before it ends.
                 Some((conn, from, input)) = inputs.recv() => self.hear(conn, from, input).await,
-                Some(over) = self.tasks.join_next(), if !self.tasks.is_empty() => self.over(over),
+                Some(over) = self.tasks.join_next(), if !self.tasks.is_empty() => {
+                    // A socket less is open.
+                    self.paused = None;
+                    self.over(over);
+                }
                 command = self.coordinator.commands.recv() => match command {
                     Some(Command::Send(rank, out)) => self.send(rank, &out),
                     // Who asked may have gone.
@@ -241,13 +252,10 @@ impl<N: Network> Service<N> {
                     let late = self.calls.tick(now);
                     self.disappoint(late);
                 }
-                came = self.coordinator.listener.accept() => match came {
+                () = at(self.paused) => self.paused = None,
+                came = self.coordinator.listener.accept(), if self.paused.is_none() => match came {
                     Ok((stream, from)) => self.accept(stream, from, tell.clone()),
-                    // Of the connection, or of this process: it may have as many files open as it may.
-                    Err(why) => {
-                        tracing::warn!("a connection could not be taken: {why}");
-                        sleep(self.coordinator.config.timing.pause_first).await;
-                    }
+                    Err(why) => self.fail(&why),
                 },
             }
             self.act().await;
@@ -264,12 +272,28 @@ impl<N: Network> Service<N> {
         let conn = ConnId(self.accepted);
         let Config { secret, timing, .. } = &self.coordinator.config;
         let task = self.tasks.spawn(serve(stream, conn, from, secret.clone(), *timing, tell));
-        if let Some(victim) = self.door.enter(conn.0, from.ip(), task) {
-            let at = SocketAddr::new(victim, 0);
-            self.roster.counts.strangers += 1;
-            let now = self.now();
-            self.door.complain(now, at, "too many of its connections have not said who they are");
+        let victim = self.door.enter(conn.0, from.ip(), task);
+        self.has_made_room(victim);
+    }
+
+    /// A connection could not be taken. The next attempt is made when another connection has ended, at the latest after a pause:
+    /// before that it would fail alike.
+    fn fail(&mut self, why: &io::Error) {
+        let now = self.now();
+        self.failures.write(now, format_args!("a connection: {why}"));
+        self.paused = Some(Instant::now() + self.coordinator.config.timing.pause_first);
+        if are_files_used_up(why) {
+            let victim = self.door.make_room();
+            self.has_made_room(victim);
         }
+    }
+
+    /// The doorkeeper may have closed a connection for the sake of another one.
+    fn has_made_room(&mut self, victim: Option<IpAddr>) {
+        let Some(victim) = victim else { return };
+        self.roster.counts.strangers += 1;
+        let (now, at) = (self.now(), SocketAddr::new(victim, 0));
+        self.door.complain(now, at, "too many of its connections have not said who they are");
     }
 
     fn over(&mut self, over: Result<Over, JoinError>) {

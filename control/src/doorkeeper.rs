@@ -1,18 +1,14 @@
 //! Connections that have not proved yet who they are: so many and no more, and a line in the log for some of them.
 //!
 //! When there is no room for another one, the oldest of the address with the most makes room. So a stranger who opens
-//! connections without end closes its own, and nodes at other addresses get through.
+//! connections without end closes its own, and nodes at other addresses get through. It is the same when the process has as
+//! many files open as it may, which can be sooner.
 
+use crate::lines::Lines;
 use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 use tokio::task::AbortHandle;
-
-/// How many lines about strangers are written within [`WINDOW`].
-const LINES: u32 = 10;
-
-/// See [`LINES`].
-const WINDOW: Duration = Duration::from_secs(10);
 
 /// Connections on their way in.
 #[derive(Debug)]
@@ -20,14 +16,13 @@ pub struct Doorkeeper {
     most: usize,
     /// By a number that grows: the smallest is the oldest.
     half_open: BTreeMap<u64, (IpAddr, AbortHandle)>,
-    window: Duration,
-    lines: u32,
+    complaints: Lines,
 }
 
 impl Doorkeeper {
     /// Keeps so many at a time.
     pub fn new(most: usize) -> Doorkeeper {
-        Doorkeeper { most, half_open: BTreeMap::new(), window: Duration::ZERO, lines: 0 }
+        Doorkeeper { most, half_open: BTreeMap::new(), complaints: Lines::new("turned away") }
     }
 
     /// A connection has come. If that is one too many, another one is closed; where from is returned.
@@ -36,6 +31,11 @@ impl Doorkeeper {
         if self.half_open.len() <= self.most {
             return None;
         }
+        self.make_room()
+    }
+
+    /// Closes a connection, if there is one; where from is returned.
+    pub fn make_room(&mut self) -> Option<IpAddr> {
         let mut counts: BTreeMap<IpAddr, u32> = BTreeMap::new();
         self.half_open.values().for_each(|(from, _)| *counts.entry(*from).or_default() += 1);
         let most = counts.values().copied().max()?;
@@ -52,16 +52,7 @@ impl Doorkeeper {
 
     /// Writes a line about a stranger, unless there were many.
     pub fn complain(&mut self, now: Duration, from: SocketAddr, why: &str) {
-        if now >= self.window + WINDOW {
-            if self.lines > LINES {
-                tracing::warn!("turned away {} more in {} s", self.lines - LINES, WINDOW.as_secs());
-            }
-            (self.window, self.lines) = (now, 0);
-        }
-        self.lines += 1;
-        if self.lines <= LINES {
-            tracing::warn!("turned away {from}: {why}");
-        }
+        self.complaints.write(now, format_args!("{from}: {why}"));
     }
 }
 
@@ -83,5 +74,18 @@ mod tests {
         }
         assert!(door.half_open.contains_key(&0), "the node was closed for a stranger's sake");
         assert_eq!(door.half_open.keys().copied().collect::<Vec<_>>(), [0, 97, 98, 99]);
+    }
+
+    #[tokio::test]
+    async fn room_is_made_before_there_are_too_many_and_from_nobody_if_nobody_is_there() {
+        let (stranger, node) = (IpAddr::from([10, 0, 0, 9]), IpAddr::from([10, 0, 0, 1]));
+        let mut door = Doorkeeper::new(4);
+        assert_eq!(door.make_room(), None);
+        for (number, from) in [(0, node), (1, stranger), (2, stranger)] {
+            let task = tokio::spawn(std::future::pending::<()>()).abort_handle();
+            assert_eq!(door.enter(number, from, task), None);
+        }
+        assert_eq!(door.make_room(), Some(stranger));
+        assert_eq!(door.half_open.keys().copied().collect::<Vec<_>>(), [0, 2]);
     }
 }

@@ -40,6 +40,7 @@ mod calls;
 mod connection;
 mod doorkeeper;
 mod keep;
+mod lines;
 
 /// The port of a coordinator unless another one is given.
 pub const PORT: u16 = 7_471;

@@ -33,6 +33,13 @@ pub trait Listener: Send + Sync + 'static {
     fn local(&self) -> io::Result<SocketAddr>;
 }
 
+/// Whether a stream could not be taken because this process, or the machine, has as many files open as it may (EMFILE, ENFILE).
+pub fn are_files_used_up(why: &io::Error) -> bool {
+    const ENFILE: i32 = 23;
+    const EMFILE: i32 = 24;
+    matches!(why.raw_os_error(), Some(ENFILE | EMFILE))
+}
+
 /// A machine, by name or address, and a port: `n0:7471`, `10.0.0.1:7471`, `[::1]:7471`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Endpoint {

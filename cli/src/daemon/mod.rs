@@ -8,7 +8,7 @@ mod services;
 mod troubles;
 
 use crate::args::DaemonArgs;
-use crate::control::{PROGRAM, log};
+use crate::control::{PROGRAM, log, raise_file_limit};
 use crate::exit::{Exit, Failure};
 use machine::Machine;
 use std::net::IpAddr;
@@ -39,6 +39,7 @@ pub fn run(args: &DaemonArgs) -> Result<Exit, Failure> {
     let secret = config.cluster.secret.as_deref().map_or_else(|| Ok(Secret::none()), Secret::read);
     let secret = secret.map_err(Failure::bad_input)?;
     log(args.log_level, args.log);
+    raise_file_limit();
     let (setup, blob) = setup(&config, rank, args.new_store)?;
     let (program, timing, scenario) = (PROGRAM.to_string(), Timing::default(), config.systems.digest());
     let options = Options { rank, secret, program, scenario, blob, timing };

@@ -51,7 +51,8 @@ async fn met(seat: &mut Seat, setup: &Setup, nodes: u32) -> Result<Option<Vec<Ip
         tokio::select! {
             biased;
             _ = stop.wait_for(|stop| *stop) => return Ok(None),
-            changed = members.changed() => if changed.is_err() { return Ok(None) },
+            // Once nothing changes any more, the daemon ends, and says why.
+            Ok(()) = members.changed() => {}
             Some(Request { system, answer, .. }) = calls.recv() => {
                 let missing = missing.iter().map(u32::to_string).collect::<Vec<_>>().join(", ");
                 let why = format!("node {rank} begins {system} once all nodes have been here, and these have not: {missing}");

@@ -436,15 +436,7 @@ impl<S: System> Judge<S> {
         for rank in silent.collect::<Vec<u32>>() {
             self.refuse(rank, &format!("it was silent for {} s", silence.as_secs()));
         }
-        if self.met.is_none() && self.began.elapsed() > self.terms.patience {
-            let missing = (0..).zip(&self.seats).filter(|(_, seat)| seat.addresses.is_none());
-            let missing: Vec<u32> = missing.map(|(rank, _)| rank).collect();
-            self.unfinished = Some(format!("nodes that did not come: {missing:?}"));
-        }
-        let Some(met) = self.met else {
-            let seats = &self.seats;
-            return self.waiting.tell(|| waiting::nodes(seats.iter().map(|seat| seat.addresses.is_some())));
-        };
+        let Some(met) = self.met else { return self.look_at_the_meeting() };
         let all_through = self.alive().all(|seat| seat.done);
         if all_through && self.quiet_since.elapsed() > self.terms.settle {
             // They had their time; what is left will be judged.
@@ -454,6 +446,23 @@ impl<S: System> Judge<S> {
             let open = self.recorder.judge(|judge| judge.unended());
             self.unfinished = Some(format!("the time is over and {open} requests are open"));
         }
+    }
+
+    /// Nobody waits for ever for nodes that do not come, or, once all have, for nodes that do not become ready.
+    fn look_at_the_meeting(&mut self) {
+        let all_came = self.seats.iter().all(|seat| seat.addresses.is_some());
+        let has_met = |seat: &Seat| if all_came { seat.ready } else { seat.addresses.is_some() };
+        let (late, wait) = match all_came {
+            true => ("nodes that came and were not ready", " to be ready"),
+            false => ("nodes that did not come", ""),
+        };
+        let met: Vec<bool> = self.seats.iter().map(has_met).collect();
+        if self.began.elapsed() > self.terms.patience {
+            let missing = (0_u32..).zip(&met).filter(|(_, met)| !**met);
+            let missing: Vec<u32> = missing.map(|(rank, _)| rank).collect();
+            self.unfinished = Some(format!("{late}: {missing:?}"));
+        }
+        self.waiting.tell(|| format!("{}{wait}", waiting::nodes(met.into_iter())));
     }
 
     fn after_loss(&self) -> Clients {

@@ -281,6 +281,24 @@ fn a_node_may_wait_for_the_last_one_longer_than_silence_is_taken_for_death() {
 }
 
 #[test]
+fn nodes_that_do_not_come_and_those_that_are_not_ready_are_named_when_patience_ends() {
+    let hasty = Terms { patience: SECOND * 2, ..terms(2, SECOND * 5) };
+    let unfinished = |judge: thread::JoinHandle<Ended>| judge.join().expect("the judge").3;
+    let (port, judge) = meet_at(agreed(2), hasty);
+    let mut a = Node::join(port, 0, 7);
+    assert!(matches!(a.hear(), ToNode::End));
+    drop(a);
+    assert_eq!(unfinished(judge).as_deref(), Some("nodes that did not come: [1]"));
+    let (port, judge) = meet_at(agreed(2), hasty);
+    let (mut a, mut b) = (Node::join(port, 0, 7), Node::join(port, 1, 8));
+    a.begin();
+    assert!(matches!(b.hear(), ToNode::Book { .. }));
+    assert!(matches!((a.hear(), b.hear()), (ToNode::End, ToNode::End)));
+    drop((a, b));
+    assert_eq!(unfinished(judge).as_deref(), Some("nodes that came and were not ready: [1]"));
+}
+
+#[test]
 fn who_has_another_scenario_another_secret_or_no_rank_is_told_in_one_line_and_the_others_go_on() {
     let secret = |byte| Secret::of(&[byte; 32]);
     let ours = Agreed { secret: secret(1), ..agreed(1) };

@@ -1,7 +1,7 @@
 //! Where the nodes of a run meet: the control plane's coordinator, with the judge above it.
 
 use super::judge::{Judge, Outcome, Terms};
-use crate::control::{PROGRAM, runtime};
+use crate::control::{PROGRAM, raise_file_limit, runtime};
 use crate::exit::Failure;
 use crate::interrupt;
 use std::io::Write;
@@ -81,6 +81,7 @@ impl Meeting {
         let terms = roster::Terms { cluster, program: PROGRAM.to_string(), scenario, nodes };
         let config =
             Config { listen: Endpoint::new("0.0.0.0", port), terms, secret, timing: Agreed::timing() };
+        raise_file_limit();
         let runtime = runtime()?;
         let opened = runtime.block_on(Coordinator::bind_unprotected(&Tcp, config));
         let (coordinator, handle, events) = opened.map_err(|why| match why {

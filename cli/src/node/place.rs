@@ -1,8 +1,11 @@
 //! A node's place in its cluster: its rank, how many there are, and where they meet.
 //!
-//! Flags come first. Otherwise the launcher's environment says it: Slurm's `srun`, or Open MPI's `mpirun`.
+//! Flags come first. Otherwise the launcher's environment says it: Slurm's `srun`, or Open MPI's `mpirun`. In a job of Slurm's
+//! processes of `mpirun` see the variables of both, and Slurm's are those of the daemons that `mpirun` started.
 
 use std::collections::BTreeMap;
+use std::net::Ipv4Addr;
+use weft_control::net::Endpoint;
 
 /// A node's place.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -34,13 +37,16 @@ pub type Environment = BTreeMap<String, String>;
 /// Finds a node's place.
 pub fn find(given: &Given, environment: &Environment) -> Result<Place, String> {
     let number = |name: &str| environment.get(name).and_then(|text| text.parse().ok());
-    let launched_rank = || number("SLURM_PROCID").or(number("OMPI_COMM_WORLD_RANK"));
-    let launched_nodes = || number("SLURM_NTASKS").or(number("OMPI_COMM_WORLD_SIZE"));
+    let (rank, nodes) = match is_of_open_mpi(environment) {
+        true => ("OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE"),
+        false => ("SLURM_PROCID", "SLURM_NTASKS"),
+    };
+    let (launched_rank, launched_nodes) = (number(rank), number(nodes));
     let rank = given
         .rank
-        .or_else(launched_rank)
+        .or(launched_rank)
         .ok_or("which node this is, nobody says: give --rank, or start it with srun or mpirun")?;
-    let nodes = given.nodes.or_else(launched_nodes).unwrap_or(given.of_scenario);
+    let nodes = given.nodes.or(launched_nodes).unwrap_or(given.of_scenario);
     let meeting = given
         .meet
         .clone()
@@ -55,17 +61,26 @@ pub fn find(given: &Given, environment: &Environment) -> Result<Place, String> {
     Ok(Place { rank, nodes, meeting })
 }
 
+/// Whether Open MPI started this process, maybe in a job of Slurm's.
+fn is_of_open_mpi(environment: &Environment) -> bool {
+    environment.contains_key("OMPI_COMM_WORLD_RANK")
+}
+
 /// The machine of node 0, as the launcher names it.
 fn meeting_place(environment: &Environment) -> Option<String> {
-    let slurm = ["SLURM_STEP_NODELIST", "SLURM_JOB_NODELIST", "SLURM_NODELIST"];
-    let list = slurm.iter().find_map(|name| environment.get(*name));
-    if let Some(list) = list {
+    let step = match is_of_open_mpi(environment) {
+        // The step of its daemons: the machine on which it was started has none.
+        true => None,
+        false => environment.get("SLURM_STEP_NODELIST"),
+    };
+    let job = ["SLURM_JOB_NODELIST", "SLURM_NODELIST"].iter().find_map(|name| environment.get(*name));
+    if let Some(list) = step.or(job) {
         return first_host(list);
     }
-    // Open MPI does not list its machines; its own daemon's address is that of the machine on which it was started,
-    // where rank 0 is by default.
+    // Open MPI does not list its machines; its first daemon's is the one on which it was started, where rank 0 is by default.
     let uris = ["OMPI_MCA_orte_hnp_uri", "OMPI_MCA_prte_hnp_uri", "PMIX_SERVER_URI41", "PMIX_SERVER_URI4"];
-    uris.iter().find_map(|name| host_of_uri(environment.get(*name)?))
+    let first = uris.iter().find_map(|name| host_of_uri(environment.get(*name)?));
+    first.or_else(|| host_of_namespace(environment.get("PMIX_NAMESPACE")?))
 }
 
 /// The first machine of a Slurm list: `rack1-n[03-05,9],login` begins with `rack1-n03`.
@@ -81,11 +96,21 @@ fn first_host(list: &str) -> Option<String> {
     (!digits.is_empty()).then(|| format!("{name}{digits}{tail}"))
 }
 
-/// The first address of `3424256.0;tcp://192.168.1.1,10.0.0.1:39217`.
+/// The first address of `3424256.0;tcp://192.168.1.1,10.0.0.1:39217`. None if that is not the first daemon's, whose name ends in `.0`, or
+/// if other machines do not reach it.
 fn host_of_uri(uri: &str) -> Option<String> {
-    let (_, address) = uri.split_once("://")?;
-    let host: String = address.chars().take_while(|c| !",:;".contains(*c)).collect();
-    (!host.is_empty()).then_some(host)
+    let (daemon, addresses) = uri.split_once("://")?;
+    let (name, _) = daemon.split_once(';')?;
+    let host: String = addresses.chars().take_while(|c| !",:;".contains(*c)).collect();
+    let is_reached = host.parse::<Ipv4Addr>().is_ok_and(|address| !address.is_loopback());
+    (name.ends_with(".0") && is_reached).then_some(host)
+}
+
+/// The machine in `prterun-HOST-PID@1`, Open MPI 5's name of a run: the one on which it was started.
+fn host_of_namespace(namespace: &str) -> Option<String> {
+    let (run, _) = namespace.strip_prefix("prterun-")?.split_once('@')?;
+    let (host, _) = run.rsplit_once('-')?;
+    (!host.is_empty() && !Endpoint::new(host, 0).is_loopback()).then(|| host.to_string())
 }
 
 #[cfg(test)]
@@ -126,6 +151,46 @@ mod tests {
             ("OMPI_MCA_orte_hnp_uri", "3424256.0;tcp://192.168.1.1,10.0.0.1:39217"),
         ]);
         assert_eq!(find(&SCENARIO, &seen), place(1, "192.168.1.1"));
+    }
+
+    /// Slurm knows the daemons that `mpirun` started, one a machine, and not what these started.
+    #[test]
+    fn in_a_job_of_slurm_open_mpi_says_everything_but_the_machines() {
+        let seen = environment(&[
+            ("SLURM_PROCID", "0"),
+            ("SLURM_NTASKS", "2"),
+            ("SLURM_STEP_NODELIST", "n2"),
+            ("SLURM_JOB_NODELIST", "n[1-2]"),
+            ("OMPI_COMM_WORLD_RANK", "1"),
+            ("OMPI_COMM_WORLD_SIZE", "3"),
+        ]);
+        assert_eq!(find(&SCENARIO, &seen), place(1, "n1"));
+    }
+
+    #[test]
+    fn open_mpi_5_says_where_it_was_started() {
+        let places = [
+            ("prterun-n-1-4711@0.0;tcp4://10.0.0.1:39217", "prterun-n-1-4711@1", Some("10.0.0.1")),
+            // Of the machine's own daemon, by which nobody else reaches it.
+            ("prterun-n-1-4711@0.1;tcp4://127.0.0.1:1", "prterun-n-1-4711@1", Some("n-1")),
+            ("prterun-n-1-4711@0.0;tcp4://127.0.0.1:1", "prterun-n-1-4711@1", Some("n-1")),
+            ("prterun-n-1-4711@0.1;tcp4://10.0.0.2:39217", "prterun-n-1-4711@1", Some("n-1")),
+            ("prterun-n-1-4711@0.0;tcp6://[fe80::1]:39217", "prterun-n-1-4711@1", Some("n-1")),
+            ("prterun-n-1-4711@0.1;tcp4://127.0.0.1:1", "prterun-localhost-4711@1", None),
+            ("prterun-n-1-4711@0.1;tcp4://127.0.0.1:1", "another", None),
+        ];
+        for (uri, namespace, meeting) in places {
+            let seen = environment(&[
+                ("OMPI_COMM_WORLD_RANK", "1"),
+                ("OMPI_COMM_WORLD_SIZE", "3"),
+                ("PMIX_SERVER_URI41", uri),
+                ("PMIX_NAMESPACE", namespace),
+            ]);
+            match meeting {
+                Some(meeting) => assert_eq!(find(&SCENARIO, &seen), place(1, meeting), "{uri} {namespace}"),
+                None => assert!(find(&SCENARIO, &seen).unwrap_err().contains("--meet"), "{uri} {namespace}"),
+            }
+        }
     }
 
     #[test]

@@ -6,6 +6,7 @@
 use super::Options;
 use super::config::Config;
 use crate::coordinator::Handle;
+use crate::lines::Lines;
 use crate::member::Members;
 use crate::net::{Listener, Network};
 use std::cell::RefCell;
@@ -14,7 +15,7 @@ use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
-use tokio::time::{sleep, timeout};
+use tokio::time::{Instant, sleep, timeout};
 
 /// How many are served at a time; others wait.
 const SERVED: usize = 8;
@@ -112,7 +113,8 @@ impl State {
 
 /// Answers for as long as the daemon lives.
 pub async fn serve<N: Network>(listener: N::Listener, state: &State) {
-    let mut tasks = JoinSet::new();
+    let (mut tasks, mut failures) = (JoinSet::new(), Lines::new("metrics: could not take"));
+    let began = Instant::now();
     loop {
         tokio::select! {
             biased;
@@ -127,7 +129,7 @@ pub async fn serve<N: Network>(listener: N::Listener, state: &State) {
                     tasks.spawn(async move { drop(timeout(WITHIN, answer(stream, &body)).await) });
                 }
                 Err(why) => {
-                    tracing::warn!("metrics: a connection could not be taken: {why}");
+                    failures.write(began.elapsed(), format_args!("a connection: {why}"));
                     sleep(Duration::from_millis(100)).await;
                 }
             },

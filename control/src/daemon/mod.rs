@@ -174,6 +174,8 @@ async fn live<N: Network, F: Future<Output = Result<(), String>>>(
     loop {
         tokio::select! {
             biased;
+            // Before the systems, which may end because of it.
+            why = &mut ended => return Err(why.into()),
             ended = &mut systems => match (ended, end) {
                 (Ok(()), Some(_)) => break,
                 (Ok(()), None) => return Err(DaemonError::Systems(rank, "its systems have ended".to_string())),
@@ -189,7 +191,6 @@ async fn live<N: Network, F: Future<Output = Result<(), String>>>(
                 Event::Report(report) => membership.report(with_process(report)).await?,
             },
             Some(Called { id, system, body }) = membership.called() => desk.call(id, system, body),
-            why = &mut ended => return Err(why.into()),
             () = at(end) => {
                 tracing::warn!("node {rank}: its systems have not ended within {}", span(DRAIN));
                 break;

@@ -81,6 +81,8 @@ pub struct Cluster<'a> {
     pub log: Log,
     pub sockets: Sockets,
     pub nodes: u32,
+    /// How many streams a coordinator takes at a time, as the limit of its files has it.
+    pub files: usize,
     shared: BTreeMap<String, Rc<Shared>>,
 }
 
@@ -119,7 +121,8 @@ impl<'a> Cluster<'a> {
             .simulation_duration(Duration::from_secs(3_600))
             .tcp_capacity(4_096)
             .build();
-        Cluster { sim, log: Log::begin(), sockets: Sockets::default(), nodes, shared: BTreeMap::new() }
+        let (log, sockets, shared) = (Log::begin(), Sockets::default(), BTreeMap::new());
+        Cluster { sim, log, sockets, nodes, files: usize::MAX, shared }
     }
 
     /// A cluster whose nodes have met, and what it logs is as it must be.
@@ -145,10 +148,14 @@ impl<'a> Cluster<'a> {
         Rc::clone(self.shared.entry(host.to_string()).or_default())
     }
 
+    fn network(&self) -> Simulated {
+        Simulated::new(self.sockets.clone())
+    }
+
     /// A coordinator begins.
     pub fn coordinator(&mut self, host: &str, tweak: impl Fn(&mut coordinator::Config) + 'static) {
-        let (shared, net, nodes) = (self.share(host), Simulated(self.sockets.clone()), self.nodes);
-        let tweak = Rc::new(tweak);
+        let (shared, nodes) = (self.share(host), self.nodes);
+        let (net, tweak) = (self.network().with_files(self.files), Rc::new(tweak));
         self.sim.host(host, move || {
             let (shared, net, tweak) = (Rc::clone(&shared), net.clone(), Rc::clone(&tweak));
             async move {
@@ -180,7 +187,7 @@ impl<'a> Cluster<'a> {
 
     /// A node begins; it joins, and stays until it is told to leave.
     pub fn node(&mut self, host: &str, rank: u32, tweak: impl Fn(&mut member::Config) + 'static) {
-        let (shared, net, nodes) = (self.share(host), Simulated(self.sockets.clone()), self.nodes);
+        let (shared, net, nodes) = (self.share(host), self.network(), self.nodes);
         let (tweak, number) = (Rc::new(tweak), self.shared.len() as u64);
         self.sim.host(host, move || {
             let (shared, net, tweak) = (Rc::clone(&shared), net.clone(), Rc::clone(&tweak));
@@ -210,7 +217,7 @@ impl<'a> Cluster<'a> {
         config: daemon::config::Config,
         systems: impl Fn(Seat) -> F + Clone + 'static,
     ) {
-        let (shared, net) = (self.share(host), Simulated(self.sockets.clone()));
+        let (shared, net) = (self.share(host), self.network());
         self.sim.host(host, move || {
             let (shared, net, config) = (Rc::clone(&shared), net.clone(), config.clone());
             let systems = systems.clone();
@@ -235,7 +242,7 @@ impl<'a> Cluster<'a> {
         host: &str,
         program: impl Fn(Simulated) -> F + 'static,
     ) {
-        let (shared, net) = (self.share(host), Simulated(self.sockets.clone()));
+        let (shared, net) = (self.share(host), self.network());
         let program = Rc::new(program);
         self.sim.host(host, move || {
             let (shared, net, program) = (Rc::clone(&shared), net.clone(), Rc::clone(&program));

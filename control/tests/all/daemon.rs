@@ -87,6 +87,24 @@ fn the_daemon_that_coordinates_may_be_updated_while_the_others_live() {
     });
 }
 
+/// It is seen by the systems in the same moment.
+#[test]
+fn a_daemon_whose_systems_end_with_its_membership_says_why_that_ended() {
+    every_seed(|seed| {
+        let mut cluster = Cluster::new(seed, 3);
+        cluster.coordinator("meet", |config| config.terms.scenario = String::new());
+        cluster.daemon_with("n1", 1, config(), |mut seat| async move {
+            while seat.members.changed().await.is_ok() {}
+            Ok(())
+        });
+        cluster.until(ms(1_000 + draw(seed, 1, 0, 700)));
+        cluster.tell_to_leave("meet");
+        cluster.until(cluster.sim.elapsed() + ms(500));
+        assert_eq!(cluster.outcomes("n1"), ["ready", "the coordinator at meet:7471 has ended the cluster"]);
+        cluster.finish();
+    });
+}
+
 #[test]
 fn metrics_are_answered_and_nothing_else_is() {
     every_seed(|seed| {

@@ -1,10 +1,10 @@
-//! Turmoil's network, with a count of the sockets that are open.
+//! Turmoil's network, with a count of the sockets that are open, and a bound of those that a door may have taken.
 
 use std::io;
 use std::net::SocketAddr;
 use std::pin::Pin;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use weft_control::net::{Endpoint, Listener, Network};
@@ -37,7 +37,23 @@ impl Drop for One {
 
 /// The network of the host that uses it.
 #[derive(Clone, Debug)]
-pub struct Simulated(pub Sockets);
+pub struct Simulated {
+    sockets: Sockets,
+    /// How many streams that it took a host may have open at a time.
+    most: usize,
+}
+
+impl Simulated {
+    /// Counts the sockets here.
+    pub fn new(sockets: Sockets) -> Simulated {
+        Simulated { sockets, most: usize::MAX }
+    }
+
+    /// The same on a host that takes so many streams at a time and no more: then no file is left.
+    pub fn with_files(self, most: usize) -> Simulated {
+        Simulated { most, ..self }
+    }
+}
 
 impl Network for Simulated {
     type Stream = Stream;
@@ -45,12 +61,13 @@ impl Network for Simulated {
 
     async fn bind(&self, at: &Endpoint) -> io::Result<Door> {
         let listener = turmoil::net::TcpListener::bind((at.host.as_str(), at.port)).await?;
-        Ok(Door { listener, sockets: self.0.clone(), _one: self.0.one() })
+        let (sockets, taken, backlog) = (self.sockets.clone(), Sockets::default(), Mutex::default());
+        Ok(Door { listener, sockets, taken, most: self.most, backlog, _one: self.sockets.one() })
     }
 
     async fn connect(&self, to: &Endpoint) -> io::Result<Stream> {
         let stream = turmoil::net::TcpStream::connect((to.host.as_str(), to.port)).await?;
-        Ok(Stream { stream, _one: self.0.one() })
+        Ok(Stream { stream, _one: self.sockets.one(), _taken: None })
     }
 }
 
@@ -58,15 +75,34 @@ impl Network for Simulated {
 pub struct Door {
     listener: turmoil::net::TcpListener,
     sockets: Sockets,
+    /// Those that it took.
+    taken: Sockets,
+    most: usize,
+    /// One that has come, and for which no file is left.
+    backlog: Mutex<Option<(turmoil::net::TcpStream, SocketAddr)>>,
     _one: One,
+}
+
+impl Door {
+    fn backlog(&self) -> Option<(turmoil::net::TcpStream, SocketAddr)> {
+        self.backlog.lock().expect("nobody panics with it").take()
+    }
 }
 
 impl Listener for Door {
     type Stream = Stream;
 
     async fn accept(&self) -> io::Result<(Stream, SocketAddr)> {
-        let (stream, from) = self.listener.accept().await?;
-        Ok((Stream { stream, _one: self.sockets.one() }, from))
+        let (stream, from) = match self.backlog() {
+            Some(waited) => waited,
+            None => self.listener.accept().await?,
+        };
+        if self.taken.open() >= self.most {
+            *self.backlog.lock().expect("nobody panics with it") = Some((stream, from));
+            // Linux's EMFILE; what has come waits.
+            return Err(io::Error::from_raw_os_error(24));
+        }
+        Ok((Stream { stream, _one: self.sockets.one(), _taken: Some(self.taken.one()) }, from))
     }
 
     fn local(&self) -> io::Result<SocketAddr> {
@@ -79,6 +115,8 @@ impl Listener for Door {
 pub struct Stream {
     stream: turmoil::net::TcpStream,
     _one: One,
+    /// If a door took it.
+    _taken: Option<One>,
 }
 
 impl AsyncRead for Stream {

@@ -24,7 +24,7 @@ fn bootstrap(nodes: u32, machines: u32) -> (Duration, Duration) {
         .simulation_duration(Duration::from_secs(600))
         .tcp_capacity(4_096)
         .build();
-    let net = Simulated(Sockets::default());
+    let net = Simulated::new(Sockets::default());
     let coordinator = net.clone();
     sim.host("meet", move || {
         let net = coordinator.clone();

@@ -66,7 +66,7 @@ fn a_program_that_is_stopped_before_it_has_said_who_it_is_is_no_stranger() {
         cluster.until(ms(1_000 + draw(seed, 1, 0, 700)));
         cluster.program("client", move |net| async move {
             let mut stream = connect(&net).await;
-            stream.write_all(b"WEFT\x00\x01").await.expect("nobody has closed yet");
+            stream.write_all(b"WEFT\x00\x02").await.expect("nobody has closed yet");
             // It ends, and its connection with it.
             "stopped".to_string()
         });
@@ -83,7 +83,7 @@ fn another_version_of_the_protocol_is_told_ours() {
         b"WEFT\x00\x07",
         6,
         ms(300),
-        "WARN turned away 192.168.0.4: it speaks version 7 of the control protocol, and this program 1: install the same one \
+        "WARN turned away 192.168.0.4: it speaks version 7 of the control protocol, and this program 2: install the same one \
          on all machines",
     );
 }
@@ -92,7 +92,7 @@ fn another_version_of_the_protocol_is_told_ours() {
 fn a_stranger_that_announces_four_gigabytes_is_turned_away_for_its_proof() {
     sends(
         &[
-            b'W', b'E', b'F', b'T', 0, 1, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255,
+            b'W', b'E', b'F', b'T', 0, 2, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255,
             255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255,
             255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255,
             255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255,
@@ -133,41 +133,63 @@ fn a_caller_that_knows_the_secret_cannot_send_four_gigabytes_either() {
     });
 }
 
+/// Nodes join while a stranger opens 400 connections and says nothing, at a coordinator that may have so many open.
+/// What the coordinator logged.
+fn flood(seed: u64, files: usize) -> Vec<String> {
+    let mut cluster = Cluster::new(seed, 3);
+    cluster.files = files;
+    cluster.coordinator("meet", |_| {});
+    cluster.program("stranger", |net| async move {
+        tokio::time::sleep(Duration::from_millis(50)).await;
+        let mut held = Vec::new();
+        for _ in 0..400 {
+            held.push(connect(&net).await);
+            // All that a host may: as many as it can open, and none that says who it is.
+            if held.len() % 20 == 0 {
+                tokio::time::sleep(Duration::from_millis(1)).await;
+            }
+        }
+        tokio::time::sleep(Duration::from_secs(8)).await;
+        "kept 400 connections".to_string()
+    });
+    cluster.node("n0", 0, |_| {});
+    cluster.node("n1", 1, |_| {});
+    // The last one comes when the stranger's connections are as many as can be.
+    cluster.until(ms(1_000));
+    cluster.node("n2", 2, |_| {});
+    cluster.until(ms(1_500));
+    for rank in 0..3 {
+        assert_eq!(cluster.members(&format!("n{rank}")).missing(3), Vec::<u32>::new(), "n{rank} waits");
+    }
+    cluster.until(ms(30_000));
+    assert_eq!(cluster.outcomes("stranger"), ["kept 400 connections"]);
+    let logged = cluster.log.of("meet");
+    cluster.finish();
+    logged
+}
+
+/// Ten lines in ten seconds, and the number of the others with the first of the next ones: none came.
+fn ten_lines(logged: &[String], what: &str, first: &str) {
+    let lines: Vec<&String> = logged.iter().filter(|line| line.contains(what)).collect();
+    assert_eq!(lines.len(), 10, "{lines:#?}");
+    assert_eq!(lines[0].replace(":0:", ":"), first);
+}
+
+const CLOSED: &str = "WARN turned away 192.168.0.2: too many of its connections have not said who they are";
+
 #[test]
 fn a_flood_of_connections_does_not_keep_nodes_out() {
+    every_seed(|seed| ten_lines(&flood(seed, usize::MAX), "turned away", CLOSED));
+}
+
+/// The bound of connections without proof is 70 here, and no more than 20 files can be open.
+#[test]
+fn a_flood_that_uses_up_all_files_does_not_keep_nodes_out_either_and_fills_no_log() {
     every_seed(|seed| {
-        let mut cluster = Cluster::new(seed, 3);
-        cluster.coordinator("meet", |_| {});
-        cluster.program("stranger", |net| async move {
-            tokio::time::sleep(Duration::from_millis(50)).await;
-            let mut held = Vec::new();
-            for _ in 0..400 {
-                held.push(connect(&net).await);
-                // All that a host may: as many as it can open, and none that says who it is.
-                if held.len() % 20 == 0 {
-                    tokio::time::sleep(Duration::from_millis(1)).await;
-                }
-            }
-            tokio::time::sleep(Duration::from_secs(8)).await;
-            "kept 400 connections".to_string()
-        });
-        for rank in 0..3 {
-            let host = format!("n{rank}");
-            cluster.node(&host, rank, |_| {});
-        }
-        cluster.until(ms(1_500));
-        for rank in 0..3 {
-            assert_eq!(cluster.members(&format!("n{rank}")).missing(3), Vec::<u32>::new(), "n{rank} waits");
-        }
-        cluster.until(ms(30_000));
-        assert_eq!(cluster.outcomes("stranger"), ["kept 400 connections"]);
-        // Ten lines in ten seconds, and the number of the others with the first of the next ones: none came.
-        let about_strangers: Vec<String> =
-            cluster.log.of("meet").into_iter().filter(|line| line.contains("turned away")).collect();
-        assert_eq!(about_strangers.len(), 10, "{about_strangers:#?}");
-        let line = "WARN turned away 192.168.0.2: too many of its connections have not said who they are";
-        assert_eq!(about_strangers[0].replace(":0:", ":"), line);
-        cluster.finish();
+        let logged = flood(seed, 20);
+        ten_lines(&logged, "turned away", CLOSED);
+        let first = "WARN could not take a connection: Too many open files (os error 24)";
+        ten_lines(&logged, "could not take", first);
     });
 }
 
