@@ -24,6 +24,8 @@ pub(crate) struct World {
     /// So many send requests of a list are accepted at most.
     pub(crate) most_of_a_list: Option<usize>,
     pub(crate) refuse_polls: bool,
+    /// No queue pair changes its state.
+    pub(crate) refuse_changes: bool,
     pub(crate) modified: Vec<QpNum>,
     pub(crate) qps_made: u32,
     pub(crate) qps_destroyed: Vec<QpNum>,
@@ -279,7 +281,11 @@ impl QueuePair<V> for Fake {
         Err(VerbsError::DeviceGone)
     }
     fn modify(&self, _change: &Modify) -> Result<()> {
-        self.world.borrow_mut().modified.push(QpNum(self.index));
+        let mut world = self.world.borrow_mut();
+        if world.refuse_changes {
+            return Err(VerbsError::DeviceGone);
+        }
+        world.modified.push(QpNum(self.index));
         Ok(())
     }
     fn post_send(&self, list: &[SendWr<'_, V>]) -> std::result::Result<(), PostError> {
