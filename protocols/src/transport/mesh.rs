@@ -481,6 +481,8 @@ impl<V: Verbs> Mesh<V> {
             drop((queue, standby));
         }
         drop(self.shared.untried.take());
+        // Nobody is refused or admitted any more.
+        drop((self.shared.refusals.take(), self.shared.admissions.take()));
         self.shared.stand_in.iter().for_each(StandIn::close);
         self.shared.inboxes.borrow_mut().close();
         self.shared.resumed.notify();

@@ -3,9 +3,11 @@
 use crate::common::{Cluster, Dice, Member, STYLES, ms, rank, seeds, us};
 use std::cell::RefCell;
 use std::rc::Rc;
-use weft_protocols::transport::{Channel, Incoming, SendError, TransportError};
+use weft_protocols::rt::JoinHandle;
+use weft_protocols::rt::sync::Mailbox;
+use weft_protocols::transport::{Channel, Incoming, Mesh, Rank, SendError, TransportError};
 use weft_sim::fault::{Fault, Link, Way};
-use weft_sim::{NodeId, RunEnd};
+use weft_sim::{NodeId, RunEnd, Sim};
 use weft_verbs::{Nanos, Wait, Work};
 
 const CHANNEL: Channel = Channel(3);
@@ -371,6 +373,27 @@ fn a_message_that_cannot_be_sent_is_refused_at_once() {
     mesh.close();
     assert_eq!(mesh.send(rank(1), CHANNEL, &[]), Err(SendError::Closed));
     assert!(mesh.open(CHANNEL).is_err());
+}
+
+/// Two of these waits had no end, and a wait for a connection none that began after the mesh was closed.
+#[test]
+fn a_mesh_that_is_closed_ends_the_waits_for_refusals_guests_and_connections() {
+    let cluster = Cluster::new(2, 1, Wait::Poll);
+    let Member { rt, mesh } = &cluster.members[0];
+    let wait = |mut mailbox: Mailbox<Rank>| {
+        rt.spawn(async move { assert!(mailbox.recv().await.is_err(), "it is over") })
+    };
+    let connects = |mesh: Mesh<Sim>| rt.spawn(async move { mesh.resumed().await });
+    let before = [wait(mesh.refusals()), wait(mesh.admissions()), connects(mesh.clone())];
+    cluster.run(ms(1));
+    assert!(!before.iter().any(JoinHandle::is_finished));
+    let closing = mesh.clone();
+    cluster.members[0].at(ms(2), move || closing.close());
+    cluster.run(ms(2));
+    assert!(before.iter().all(JoinHandle::is_finished));
+    let after = [wait(mesh.refusals()), wait(mesh.admissions()), connects(mesh.clone())];
+    cluster.run(ms(1));
+    assert!(after.iter().all(JoinHandle::is_finished));
 }
 
 #[test]
