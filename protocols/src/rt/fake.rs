@@ -31,6 +31,8 @@ pub(crate) struct World {
     pub(crate) qps_destroyed: Vec<QpNum>,
     /// Called at each destruction.
     pub(crate) at_destruction: Option<Box<dyn FnMut()>>,
+    /// Services that the connection manager listens on, for ever.
+    pub(crate) listens: Vec<Service>,
     pub(crate) cm_events: VecDeque<CmEvent>,
     pub(crate) rejected: Vec<CmId>,
     pub(crate) async_events: VecDeque<AsyncEvent>,
@@ -325,7 +327,12 @@ impl SharedReceiveQueue<V> for Fake {
 }
 
 impl ConnectionManager<V> for Fake {
-    fn listen(&self, _service: Service) -> Result<()> {
+    fn listen(&self, service: Service) -> Result<()> {
+        let mut world = self.world.borrow_mut();
+        if world.listens.contains(&service) {
+            return Err(VerbsError::Busy("the service"));
+        }
+        world.listens.push(service);
         Ok(())
     }
     fn resolve(&self, _node: &str, _service: Service) -> Result<CmId> {

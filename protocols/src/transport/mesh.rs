@@ -235,6 +235,7 @@ pub struct MeshStats {
 
 impl<V: Verbs> Mesh<V> {
     /// Joins the mesh: listens for its peers. Nothing is connected before it is needed.
+    /// Where another one was closed on the same runtime, that one's driver is to have run since ([`Rt::yield_now`]).
     pub fn start(rt: &Rt<V>, config: MeshConfig) -> Result<Mesh<V>, TransportError> {
         let config = checked(config, rt)?;
         // What is posted, kept or in flight is bounded elsewhere; the pools need no bound of their own.

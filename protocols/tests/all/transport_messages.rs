@@ -1,6 +1,6 @@
 //! Messages: once, in order, whatever happens to the connections.
 
-use crate::common::{Cluster, Dice, Member, STYLES, ms, rank, seeds, us};
+use crate::common::{Cluster, Dice, Member, STYLES, config, ms, rank, seeds, us};
 use std::cell::RefCell;
 use std::rc::Rc;
 use weft_protocols::rt::JoinHandle;
@@ -394,6 +394,46 @@ fn a_mesh_that_is_closed_ends_the_waits_for_refusals_guests_and_connections() {
     let after = [wait(mesh.refusals()), wait(mesh.admissions()), connects(mesh.clone())];
     cluster.run(ms(1));
     assert!(after.iter().all(JoinHandle::is_finished));
+}
+
+/// The device still listened for the mesh that was closed, and refused the next one for ever.
+#[test]
+fn a_mesh_is_started_again_on_the_runtime_of_one_that_was_closed_as_a_new_incarnation() {
+    for node in [0, 1] {
+        let cluster = Cluster::new(2, 1, Wait::Poll);
+        let [here, there] = [node, 1 - node].map(|index| &cluster.members[index]);
+        let (got, next) = (Rc::new(RefCell::new(Vec::new())), Rc::new(RefCell::new(None)));
+        let (keep, mesh) = (Rc::clone(&got), there.mesh.clone());
+        let mut inbox = mesh.open(CHANNEL).expect("nobody opened it");
+        drop(there.rt.spawn(async move {
+            while let Some(incoming) = inbox.recv().await {
+                let Incoming::Message(message) = incoming else {
+                    keep.borrow_mut().push(None);
+                    continue;
+                };
+                keep.borrow_mut().push(Some(message[0]));
+                mesh.send(message.from(), CHANNEL, &message).expect("there is room");
+            }
+        }));
+        let (keep, rt, mesh) = (Rc::clone(&next), here.rt.clone(), here.mesh.clone());
+        drop(here.rt.spawn(async move {
+            mesh.send(rank(1 - node), CHANNEL, &[1]).expect("there is room");
+            mesh.all_received().await;
+            mesh.close();
+            rt.yield_now().await;
+            let mesh = Mesh::start(&rt, config(2, node as u32)).expect("nobody listens any more");
+            let mut inbox = mesh.open(CHANNEL).expect("nobody opened it");
+            mesh.send(rank(1 - node), CHANNEL, &[2]).expect("there is room");
+            let answer = inbox.recv().await;
+            *keep.borrow_mut() = Some((mesh, answer));
+        }));
+        cluster.run(ms(50));
+        let (mesh, answer) = next.take().expect("it is answered");
+        assert!(matches!(answer, Some(Incoming::Message(message)) if message[..] == [2]));
+        assert_eq!(got.borrow()[..], [Some(1), None, Some(2)], "node {node} is another one than before");
+        assert_ne!(mesh.incarnation(), here.mesh.incarnation());
+        assert_eq!(there.mesh.incarnation_of(rank(node)), Some(mesh.incarnation()));
+    }
 }
 
 #[test]
