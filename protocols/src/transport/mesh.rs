@@ -77,6 +77,8 @@ pub(super) struct Shared<V: Verbs> {
     pub(super) starved: RefCell<Vec<usize>>,
     /// Peers that were sent messages and are not on the driver's list of those to probe yet.
     pub(super) unprobed: RefCell<Vec<usize>>,
+    /// Peers for whose next message there was no memory, and that are not on the driver's list of those yet.
+    pub(super) unsupplied: RefCell<Vec<usize>>,
     /// Peers whose connection came to stand, and that may need a standby queue pair.
     pub(super) unready: RefCell<Vec<usize>>,
     /// Peers whose connection is on a worse rail and whose hold-off is to begin.
@@ -278,6 +280,7 @@ impl<V: Verbs> Mesh<V> {
             events: RefCell::default(),
             starved: RefCell::default(),
             unprobed: RefCell::default(),
+            unsupplied: RefCell::default(),
             unready: RefCell::default(),
             unheld: RefCell::default(),
             untried: RefCell::default(),

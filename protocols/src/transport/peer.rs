@@ -123,6 +123,8 @@ pub(super) struct Peer<V: Verbs> {
     /// In the driver's list of peers to probe, and the first message that was kept when it got there.
     pub(super) probe_listed: bool,
     pub(super) probe_from: u64,
+    /// In the driver's list of peers for whose next message there was no memory.
+    pub(super) supply_listed: bool,
     /// In the driver's list of peers with messages that found the send queue full.
     pub(super) starved: bool,
 }
@@ -180,6 +182,7 @@ impl<V: Verbs> Peer<V> {
             ack_listed: false,
             probe_listed: false,
             probe_from: 0,
+            supply_listed: false,
             starved: false,
         }
     }
