@@ -98,8 +98,8 @@ pub struct Connector<V: Verbs> {
 }
 
 impl<V: Verbs> Connector<V> {
-    /// Listens on a service; requests to it and the progress of this connector's attempts arrive in the
-    /// mailbox.
+    /// Listens on a service, unless somebody does whose mailbox is there; requests to it and the progress of this connector's attempts
+    /// arrive in the mailbox.
     pub(super) fn listen(rt: &Rt<V>, service: Service) -> Result<(Connector<V>, Mailbox<CmEvent>)> {
         let (sender, events) = mailbox();
         let mut routes = rt.adapter().routes.borrow_mut();
@@ -110,7 +110,10 @@ impl<V: Verbs> Connector<V> {
             Some(cm) => cm.clone(),
             None => rt.adapter().ctx.connection_manager()?,
         };
-        cm.listen(service)?;
+        // A device that listens does so for ever: a listener that has gone is only replaced.
+        if routes.listener(service).is_none() {
+            cm.listen(service)?;
+        }
         routes.cm = Some(cm.clone());
         routes.listeners.retain(|(s, _)| *s != service);
         routes.listeners.push((service, sender.clone()));

@@ -24,11 +24,15 @@ pub(crate) struct World {
     /// So many send requests of a list are accepted at most.
     pub(crate) most_of_a_list: Option<usize>,
     pub(crate) refuse_polls: bool,
+    /// No queue pair changes its state.
+    pub(crate) refuse_changes: bool,
     pub(crate) modified: Vec<QpNum>,
     pub(crate) qps_made: u32,
     pub(crate) qps_destroyed: Vec<QpNum>,
     /// Called at each destruction.
     pub(crate) at_destruction: Option<Box<dyn FnMut()>>,
+    /// Services that the connection manager listens on, for ever.
+    pub(crate) listens: Vec<Service>,
     pub(crate) cm_events: VecDeque<CmEvent>,
     pub(crate) rejected: Vec<CmId>,
     pub(crate) async_events: VecDeque<AsyncEvent>,
@@ -281,7 +285,11 @@ impl QueuePair<V> for Fake {
         Err(VerbsError::DeviceGone)
     }
     fn modify(&self, _change: &Modify) -> Result<()> {
-        self.world.borrow_mut().modified.push(QpNum(self.index));
+        let mut world = self.world.borrow_mut();
+        if world.refuse_changes {
+            return Err(VerbsError::DeviceGone);
+        }
+        world.modified.push(QpNum(self.index));
         Ok(())
     }
     fn post_send(&self, list: &[SendWr<'_, V>]) -> std::result::Result<(), PostError> {
@@ -321,7 +329,12 @@ impl SharedReceiveQueue<V> for Fake {
 }
 
 impl ConnectionManager<V> for Fake {
-    fn listen(&self, _service: Service) -> Result<()> {
+    fn listen(&self, service: Service) -> Result<()> {
+        let mut world = self.world.borrow_mut();
+        if world.listens.contains(&service) {
+            return Err(VerbsError::Busy("the service"));
+        }
+        world.listens.push(service);
         Ok(())
     }
     fn resolve(&self, _node: &str, _service: Service) -> Result<CmId> {

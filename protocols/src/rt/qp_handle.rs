@@ -26,7 +26,8 @@ struct Inner<V: Verbs> {
     depth: u32,
     /// Every so many unsignaled requests, one is signaled all the same, so that places become free.
     signal_every: u32,
-    fenced: Cell<bool>,
+    /// Once it was fenced: whether the device obeyed.
+    fenced: Cell<Option<bool>>,
     resting: Cell<bool>,
     /// It rests, and is connected.
     listening: Cell<bool>,
@@ -91,7 +92,7 @@ impl<V: Verbs> QpHandle<V> {
             cqe,
             depth: caps.max_send_wr,
             signal_every: (caps.max_send_wr / 4).clamp(1, 16),
-            fenced: Cell::new(false),
+            fenced: Cell::new(None),
             resting: Cell::new(false),
             listening: Cell::new(false),
             drawn_from: from.cloned(),
@@ -115,7 +116,7 @@ impl<V: Verbs> QpHandle<V> {
 
     /// Whether it was [fenced](QpHandle::fence).
     pub(crate) fn is_fenced(&self) -> bool {
-        self.inner.fenced.get()
+        self.inner.fenced.get().is_some()
     }
 
     /// The queue pair's number.
@@ -309,18 +310,23 @@ impl<V: Verbs> QpHandle<V> {
     }
 
     /// Moves the queue pair to the error state: from the return on, nothing more of the peer's requests
-    /// executes, and everything posted is on its way to be flushed. Says whether the device obeyed; one that
-    /// is gone neither executes nor flushes anything.
+    /// executes, and everything posted is on its way to be flushed. Says whether the device obeyed, the first time and ever after; one
+    /// that is gone neither executes nor flushes anything.
     pub fn fence(&self) -> bool {
-        if self.inner.fenced.replace(true) {
-            return true;
+        if let Some(obeyed) = self.inner.fenced.get() {
+            return obeyed;
         }
+        // What is posted from now on is behind the fence.
+        self.inner.fenced.set(Some(false));
         // What rested is flushed like all else.
         self.wake();
-        if self.qp().modify(&Modify::Err).is_err() {
-            return false;
-        }
-        // The flush of a last, signaled request retires the unsignaled ones before it that had succeeded.
+        let obeyed = self.qp().modify(&Modify::Err).is_ok() && self.mark_end();
+        self.inner.fenced.set(Some(obeyed));
+        obeyed
+    }
+
+    /// The flush of a last, signaled request retires the unsignaled ones before it that had succeeded.
+    fn mark_end(&self) -> bool {
         let marker = SendOp::Send { imm: None };
         let guard = Local::Guarded(BufferGuard::Nothing);
         self.submit_unchecked(marker, guard, SendFlags::SIGNALED, Target::Nobody).is_ok()

@@ -274,6 +274,11 @@ impl Signal {
         Changed { signal: self.clone(), seen: self.0.borrow().changes }
     }
 
+    /// What has changed already: whoever waits for it goes on at once.
+    pub(crate) fn has_changed(&self) -> Changed {
+        Changed { signal: self.clone(), seen: self.0.borrow().changes.wrapping_sub(1) }
+    }
+
     /// Waits until a condition holds, looking again after every change.
     pub async fn until(&self, mut condition: impl FnMut() -> bool) {
         loop {

@@ -13,7 +13,7 @@
 //! and messages there is no order but that of waiting for an operation's end.
 
 use super::mesh::{BULK, Mesh, Shared};
-use super::operations::{refused, too_short};
+use super::operations::{OpenList, refused, too_short};
 use super::peer::{Life, Peer};
 use super::stand_in::Atomic;
 use super::{Channel, Lost, NotExecuted, OpError, Planted};
@@ -253,6 +253,8 @@ impl<V: Verbs> Mesh<V> {
             put(&guard, 0, &old).map_err(refused)?;
             return Ok(guard);
         }
+        // A part may be asked for long after the first one: who resolves what was asked for before waits for all of them.
+        let _open = OpenList::new(shared, to.0);
         match op {
             SendOp::Read { from } => self.carry_read(to, from, &guard, most).await?,
             SendOp::Write { to: at, imm: None } => self.carry_write(to, at, &guard, most).await?,

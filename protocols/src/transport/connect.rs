@@ -228,14 +228,19 @@ fn tell_reset<V: Verbs>(inboxes: &mut Inboxes, peer: super::Rank, lost: &VecDequ
 impl<V: Verbs> Shared<V> {
     /// Readies the message that is sent next: it is nothing if its write was struck, and moves into memory that the present rail's
     /// adapter can read. The old rail's adapter does not read it any more: its queue pair has drained. One after the other, so that
-    /// the first is not held up by the others.
+    /// the first is not held up by the others. Where there is no memory for it, it stays the next one.
     pub(super) fn ready_next(&self, peer: &mut Peer<V>) -> Result<()> {
         let rail = peer.rail;
         let Some(message) = peer.session.unsent_mut() else { return Ok(()) };
         message.goes_without_its_write();
-        if message.rail == rail {
-            return Ok(());
+        if message.rail != rail {
+            self.move_over(message, rail)?;
         }
+        message.place.as_ref().map_or(Ok(()), |place| self.ready_write(place))
+    }
+
+    /// Moves a message into memory of this rail.
+    fn move_over(&self, message: &mut Outgoing<V>, rail: u8) -> Result<()> {
         message.goes_over(rail);
         let mut bytes = vec![0; message.len as usize];
         let block = self.rail(rail).send_pool.alloc(bytes.len())?;

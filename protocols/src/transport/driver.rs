@@ -53,6 +53,8 @@ pub(super) struct Driver<V: Verbs> {
     /// Peers that wait for an acknowledgement of ours, and whose we wait for.
     pub(super) acks: Due<V>,
     pub(super) probes: Due<V>,
+    /// Peers whose next message waits for memory.
+    pub(super) supplies: Due<V>,
     /// Peers to pump after a batch of completions.
     touched: Vec<usize>,
     /// Peers with receive buffers to be posted again.
@@ -71,6 +73,7 @@ impl<V: Verbs> Driver<V> {
             trials: BTreeMap::new(),
             acks: Due::new(),
             probes: Due::new(),
+            supplies: Due::new(),
             touched: Vec::new(),
             spenders: Vec::new(),
             unready: Vec::new(),
@@ -102,7 +105,7 @@ impl<V: Verbs> Driver<V> {
     /// Whether nothing is to be done, now or later.
     fn is_idle(&self) -> bool {
         let listed = self.touched.is_empty() && self.spenders.is_empty() && self.actions.is_empty();
-        let listed = listed && self.unready.is_empty();
+        let listed = listed && self.unready.is_empty() && self.supplies.is_empty();
         listed && self.acks.is_empty() && self.probes.is_empty() && self.trials.is_empty()
     }
 

@@ -1,6 +1,7 @@
-//! What is due when nothing else happens: acknowledgements that no message carried, and probes of peers that
-//! stay silent.
+//! What is due when nothing else happens: acknowledgements that no message carried, probes of peers that stay silent, and messages
+//! for which there was no memory.
 
+use super::carried::BEFORE_IT_IS_TRIED_AGAIN;
 use super::driver::Driver;
 use super::mesh::Shared;
 use super::peer::Peer;
@@ -50,6 +51,9 @@ impl<V: Verbs> Driver<V> {
         for index in shared.unprobed.take() {
             self.probes.push(shared.rt.now() + shared.config.probe_after, index);
         }
+        for index in shared.unsupplied.take() {
+            self.supplies.push(shared.rt.now() + BEFORE_IT_IS_TRIED_AGAIN, index);
+        }
         let mut busy = false;
         while let Poll::Ready(index) = self.acks.poll(&shared.rt, cx) {
             shared.with_peer(index, |peer| self.late_ack(index, peer));
@@ -57,6 +61,13 @@ impl<V: Verbs> Driver<V> {
         }
         while let Poll::Ready(index) = self.probes.poll(&shared.rt, cx) {
             shared.with_peer(index, |peer| self.probe(index, peer));
+            busy = true;
+        }
+        while let Poll::Ready(index) = self.supplies.poll(&shared.rt, cx) {
+            shared.with_peer(index, |peer| {
+                peer.supply_listed = false;
+                shared.pump(index, peer);
+            });
             busy = true;
         }
         busy

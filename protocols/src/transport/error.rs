@@ -132,9 +132,13 @@ pub enum OpError {
 impl OpError {
     /// Whether it was not posted for want of memory: there may be some later.
     pub fn lacks_memory(&self) -> bool {
-        use VerbsError::{Exhausted, Os};
-        matches!(self, OpError::NotExecuted(NotExecuted::Refused(Os { .. } | Exhausted { .. })))
+        matches!(*self, OpError::NotExecuted(NotExecuted::Refused(why)) if lacks_memory(why))
     }
+}
+
+/// Whether memory was refused: there may be some later.
+pub(super) fn lacks_memory(why: VerbsError) -> bool {
+    matches!(why, VerbsError::Os { .. } | VerbsError::Exhausted { .. })
 }
 
 /// Why an operation did not execute.

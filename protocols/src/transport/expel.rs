@@ -147,10 +147,12 @@ impl<V: Verbs> Mesh<V> {
     }
 
     /// From now on, each peer that refuses this incarnation for good, since one of both was left out of a membership: what was kept for it
-    /// has been dropped, and it answers nothing. Which of both it is the membership says.
+    /// has been dropped, and it answers nothing. Which of both it is the membership says. There is none once the mesh is closed.
     pub fn refusals(&self) -> Mailbox<Rank> {
         let (sender, refusals) = mailbox();
-        self.shared.refusals.borrow_mut().push(sender);
+        if !self.shared.closed.get() {
+            self.shared.refusals.borrow_mut().push(sender);
+        }
         refusals
     }
 

@@ -17,6 +17,7 @@ impl<V: Verbs> Mesh<V> {
             && shared.events.borrow().is_empty()
             && shared.starved.borrow().is_empty()
             && shared.unprobed.borrow().is_empty()
+            && shared.unsupplied.borrow().is_empty()
             && shared.unready.borrow().is_empty()
             && shared.unheld.borrow().is_empty()
             && shared.untried.borrow().is_empty()
@@ -49,7 +50,7 @@ impl<V: Verbs> Shared<V> {
         peer.link.hash(to);
         (peer.epoch, peer.numbered, peer.spent.len(), peer.unresolved, peer.starved, peer.gone, peer.asks)
             .hash(to);
-        (peer.ack_listed, peer.probe_listed).hash(to);
+        (peer.ack_listed, peer.probe_listed, peer.supply_listed).hash(to);
         (peer.rail, peer.via, peer.stood_on, peer.holds_off).hash(to);
         peer.carried.hash(to);
         peer.session.hash(to);

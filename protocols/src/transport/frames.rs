@@ -3,6 +3,7 @@
 use super::Channel;
 use super::content::Content;
 use super::driver::tag;
+use super::error::lacks_memory;
 use super::link::Event;
 use super::mesh::Shared;
 use super::peer::{Outgoing, Peer};
@@ -72,10 +73,17 @@ impl<V: Verbs> Shared<V> {
                 }
                 return;
             }
-            if self.ready_next(peer).is_err() {
-                return self.broken(index, peer);
-            }
-            let posted = match peer.session.next_message() {
+            let is_ready = match self.ready_next(peer) {
+                Ok(()) => true,
+                // Another connection would have no more of it. What the peer is owed is said meanwhile.
+                Err(why) if lacks_memory(why) => {
+                    self.list_supply(index, peer);
+                    false
+                }
+                Err(_) => return self.broken(index, peer),
+            };
+            let next = if is_ready { peer.session.next_message() } else { None };
+            let posted = match next {
                 Some((header, message)) => {
                     let queue = peer.queue.as_ref().expect("it stands");
                     let frame = encode_header(&header, message.channel);
@@ -144,6 +152,14 @@ impl<V: Verbs> Shared<V> {
     fn starve(&self, index: usize, peer: &mut Peer<V>) {
         if !std::mem::replace(&mut peer.starved, true) {
             self.starved.borrow_mut().push(index);
+            self.wake_driver();
+        }
+    }
+
+    /// Has the driver ask for the next message's memory once more some time from now.
+    fn list_supply(&self, index: usize, peer: &mut Peer<V>) {
+        if !std::mem::replace(&mut peer.supply_listed, true) {
+            self.unsupplied.borrow_mut().push(index);
             self.wake_driver();
         }
     }

@@ -121,10 +121,12 @@ impl<V: Verbs> Mesh<V> {
     }
 
     /// From now on, each guest that is met, by the rank that it has here until it is
-    /// [forgotten](super::Incoming::PeerReset).
+    /// [forgotten](super::Incoming::PeerReset). There is none once the mesh is closed.
     pub fn admissions(&self) -> Mailbox<Rank> {
         let (sender, admitted) = mailbox();
-        self.shared.admissions.borrow_mut().push(sender);
+        if !self.shared.closed.get() {
+            self.shared.admissions.borrow_mut().push(sender);
+        }
         admitted
     }
 

@@ -77,6 +77,8 @@ pub(super) struct Shared<V: Verbs> {
     pub(super) starved: RefCell<Vec<usize>>,
     /// Peers that were sent messages and are not on the driver's list of those to probe yet.
     pub(super) unprobed: RefCell<Vec<usize>>,
+    /// Peers for whose next message there was no memory, and that are not on the driver's list of those yet.
+    pub(super) unsupplied: RefCell<Vec<usize>>,
     /// Peers whose connection came to stand, and that may need a standby queue pair.
     pub(super) unready: RefCell<Vec<usize>>,
     /// Peers whose connection is on a worse rail and whose hold-off is to begin.
@@ -235,6 +237,7 @@ pub struct MeshStats {
 
 impl<V: Verbs> Mesh<V> {
     /// Joins the mesh: listens for its peers. Nothing is connected before it is needed.
+    /// Where another one was closed on the same runtime, that one's driver is to have run since ([`Rt::yield_now`]).
     pub fn start(rt: &Rt<V>, config: MeshConfig) -> Result<Mesh<V>, TransportError> {
         let config = checked(config, rt)?;
         // What is posted, kept or in flight is bounded elsewhere; the pools need no bound of their own.
@@ -277,6 +280,7 @@ impl<V: Verbs> Mesh<V> {
             events: RefCell::default(),
             starved: RefCell::default(),
             unprobed: RefCell::default(),
+            unsupplied: RefCell::default(),
             unready: RefCell::default(),
             unheld: RefCell::default(),
             untried: RefCell::default(),
@@ -481,6 +485,8 @@ impl<V: Verbs> Mesh<V> {
             drop((queue, standby));
         }
         drop(self.shared.untried.take());
+        // Nobody is refused or admitted any more.
+        drop((self.shared.refusals.take(), self.shared.admissions.take()));
         self.shared.stand_in.iter().for_each(StandIn::close);
         self.shared.inboxes.borrow_mut().close();
         self.shared.resumed.notify();

@@ -225,7 +225,7 @@ impl<V: Verbs> Mesh<V> {
         self.resolve_posted(to).await
     }
 
-    /// Waits for what had begun and has yet to be asked for: the rest of lists, and of this node's own atomics those that its processor has
+    /// Waits for what had begun and has yet to be asked for: the rest of lists, and of what messages carry in parts; and of this node's own atomics those that its processor has
     /// not come to.
     async fn begun_has_ended(&self, to: Rank) {
         let shared = &*self.shared;
@@ -294,7 +294,8 @@ pub(super) fn is_fixed<V: Verbs>(peer: &Peer<V>, ups: u64, last_op: u64) -> bool
     }
 }
 
-/// A list whose operations are asked for one after the other, until it has ended or nobody waits for it.
+/// A list whose operations are asked for one after the other, or an operation that messages carry in parts, until it has ended or nobody
+/// waits for it.
 pub(super) struct OpenList<'a, V: Verbs> {
     shared: &'a Shared<V>,
     index: usize,

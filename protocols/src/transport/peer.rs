@@ -108,8 +108,8 @@ pub(super) struct Peer<V: Verbs> {
     /// Tasks that want to post an operation, in line.
     pub(super) waiters: VecDeque<Waiter>,
     pub(super) next_ticket: u64,
-    /// Lists whose operations are asked for one after the other, by number; and the next one's. Those that are yet to be asked for count
-    /// as asked for when the list began.
+    /// Lists whose operations are asked for one after the other, and operations that messages carry in parts, by number; and the next
+    /// one's. What is yet to be asked for of them counts as asked for when they began.
     pub(super) lists: BTreeSet<u64>,
     pub(super) next_list: u64,
     /// Tasks that wait for operations to have a fixed outcome, and how many there are.
@@ -123,6 +123,8 @@ pub(super) struct Peer<V: Verbs> {
     /// In the driver's list of peers to probe, and the first message that was kept when it got there.
     pub(super) probe_listed: bool,
     pub(super) probe_from: u64,
+    /// In the driver's list of peers for whose next message there was no memory.
+    pub(super) supply_listed: bool,
     /// In the driver's list of peers with messages that found the send queue full.
     pub(super) starved: bool,
 }
@@ -180,6 +182,7 @@ impl<V: Verbs> Peer<V> {
             ack_listed: false,
             probe_listed: false,
             probe_from: 0,
+            supply_listed: false,
             starved: false,
         }
     }

@@ -176,20 +176,20 @@ impl<V: Verbs> Shared<V> {
         Ok(BufferGuard::Range { mr, at: 0, len })
     }
 
-    /// What a write is posted from: at first the caller's memory, and a copy when it is repeated. The peer has not got the message then,
-    /// so the memory has its content still. It may be written as soon as the peer has, and this adapter may hear of that later.
-    fn written_from(&self, place: &Place<V>) -> Result<BufferGuard<V>> {
-        let mut from = place.from.borrow_mut();
+    /// Readies a write to be posted: at first from the caller's memory, and from a copy when it is repeated. The peer has not got the message
+    /// then, so the memory has its content still. It may be written as soon as the peer has, and this adapter may hear of that later.
+    pub(super) fn ready_write(&self, place: &Place<V>) -> Result<()> {
         if place.posts.repeats.get() && !place.is_copied.get() {
+            let mut from = place.from.borrow_mut();
             let bytes = from.bytes()?;
             *from = self.copied(&bytes)?;
             place.is_copied.set(true);
         }
-        Ok(from.share())
+        Ok(())
     }
 
-    /// Posts a message, behind its write if it has one. Notes which of the queue pair's requests the write is, counted from 1, also where
-    /// the device has accepted it and not the message.
+    /// Posts a message, behind its write if it has one, which is [ready](Shared::ready_write). Notes which of the queue pair's requests the
+    /// write is, counted from 1, also where the device has accepted it and not the message.
     pub(super) fn post_message(
         &self,
         queue: &QpHandle<V>,
@@ -202,7 +202,7 @@ impl<V: Verbs> Shared<V> {
             return super::frames::post(queue, crate::rt::Local::Guarded(guard));
         };
         let write = SendOp::Write { to: place.to, imm: None };
-        let from = self.written_from(place)?;
+        let from = place.from.borrow().share();
         let (before, _) = queue.counts();
         let (written, end) = match queue.post_list([(write, from), (SendOp::Send { imm: None }, guard)]) {
             Ok([written, _]) => (Some(written), Ok(())),

@@ -32,9 +32,12 @@ impl<V: Verbs> Mesh<V> {
         self.peer(to).map_or(0, |index| self.shared.with_peer(index, |peer| peer.moves))
     }
 
-    /// Waits until a connection comes to stand after this call, or the mesh is closed.
+    /// Waits until a connection comes to stand after this call, or the mesh is closed: at once if it is closed already.
     pub fn resumed(&self) -> Changed {
-        self.shared.resumed.changed()
+        match self.shared.closed.get() {
+            true => self.shared.resumed.has_changed(),
+            false => self.shared.resumed.changed(),
+        }
     }
 
     /// From now on this rail is the best one for the connection to a peer: it comes back there from any other. Where the two ends

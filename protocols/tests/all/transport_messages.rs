@@ -1,12 +1,14 @@
 //! Messages: once, in order, whatever happens to the connections.
 
-use crate::common::{Cluster, Dice, Member, STYLES, ms, rank, seeds, us};
+use crate::common::{Cluster, Dice, Member, STYLES, all_regions, config, ms, rank, seeds, us};
 use std::cell::RefCell;
 use std::rc::Rc;
-use weft_protocols::transport::{Channel, Incoming, SendError, TransportError};
+use weft_protocols::rt::sync::Mailbox;
+use weft_protocols::rt::{BufferGuard, JoinHandle};
+use weft_protocols::transport::{Channel, Incoming, Mesh, Rank, SendError, TransportError};
 use weft_sim::fault::{Fault, Link, Way};
-use weft_sim::{NodeId, RunEnd};
-use weft_verbs::{Nanos, Wait, Work};
+use weft_sim::{NodeId, RunEnd, Sim};
+use weft_verbs::{AccessFlags, MemoryRegion, Nanos, Wait, Work};
 
 const CHANNEL: Channel = Channel(3);
 
@@ -371,6 +373,106 @@ fn a_message_that_cannot_be_sent_is_refused_at_once() {
     mesh.close();
     assert_eq!(mesh.send(rank(1), CHANNEL, &[]), Err(SendError::Closed));
     assert!(mesh.open(CHANNEL).is_err());
+}
+
+/// A repeated write is made from a copy. For want of memory for that each connection was given up as soon as it stood.
+#[test]
+fn a_repeated_write_that_lacks_memory_waits_for_it_and_the_connection_stands() {
+    let cluster = Cluster::of_few_regions(2, 1, 1, |_| {});
+    let [here, there] = &cluster.members[..] else { panic!("two of them") };
+    let (got, answers) = (receive(there), receive(here));
+    let memory = there.mesh.alloc(8_192, AccessFlags::all()).expect("there is memory");
+    let to = memory.remote(0..8_192).expect("all of it");
+    let mr = here.mesh.alloc(8_192, AccessFlags::LOCAL_WRITE).expect("there is memory");
+    mr.write(0, &[7; 8_192]).expect("in it");
+    here.mesh.send(rank(1), CHANNEL, &[1; 4]).expect("there is room");
+    let cut = Fault::Cut { link: Link::Node(NodeId(1)), way: Way::Both, lasts: Some(ms(10)) };
+    cluster.plan(ms(5), cut);
+    let mesh = here.mesh.clone();
+    here.at(ms(6), move || {
+        let from = BufferGuard::Range { mr, at: 0, len: 8_192 };
+        drop(mesh.place(rank(1), from, to, CHANNEL, &[2; 4]).expect("it is kept"));
+    });
+    cluster.run(ms(10));
+    assert_eq!(
+        (got.borrow().len(), here.mesh.rail(rank(1))),
+        (1, None),
+        "it is posted, and the connection broken"
+    );
+    let regions = all_regions(&here.rt);
+    let mesh = there.mesh.clone();
+    there.at(ms(150), move || mesh.send(rank(0), CHANNEL, &[3; 4]).expect("there is room"));
+    cluster.run(ms(190));
+    assert_eq!(here.mesh.stats().reconnects, 1, "it stands");
+    assert_eq!((answers.borrow().len(), there.mesh.audit().unacked), (1, 0), "and is used the other way");
+    assert_eq!(got.borrow().len(), 1);
+    drop(regions);
+    cluster.run(ms(1));
+    let mut bytes = [0; 8_192];
+    memory.read(0, &mut bytes).expect("in it");
+    assert!(got.borrow().len() == 2 && bytes == [7; 8_192], "it is there as soon as there is memory");
+    assert_eq!((here.mesh.stats().reconnects, here.mesh.stats().places_repeated), (1, 1));
+}
+
+/// Two of these waits had no end, and a wait for a connection none that began after the mesh was closed.
+#[test]
+fn a_mesh_that_is_closed_ends_the_waits_for_refusals_guests_and_connections() {
+    let cluster = Cluster::new(2, 1, Wait::Poll);
+    let Member { rt, mesh } = &cluster.members[0];
+    let wait = |mut mailbox: Mailbox<Rank>| {
+        rt.spawn(async move { assert!(mailbox.recv().await.is_err(), "it is over") })
+    };
+    let connects = |mesh: Mesh<Sim>| rt.spawn(async move { mesh.resumed().await });
+    let before = [wait(mesh.refusals()), wait(mesh.admissions()), connects(mesh.clone())];
+    cluster.run(ms(1));
+    assert!(!before.iter().any(JoinHandle::is_finished));
+    let closing = mesh.clone();
+    cluster.members[0].at(ms(2), move || closing.close());
+    cluster.run(ms(2));
+    assert!(before.iter().all(JoinHandle::is_finished));
+    let after = [wait(mesh.refusals()), wait(mesh.admissions()), connects(mesh.clone())];
+    cluster.run(ms(1));
+    assert!(after.iter().all(JoinHandle::is_finished));
+}
+
+/// The device still listened for the mesh that was closed, and refused the next one for ever.
+#[test]
+fn a_mesh_is_started_again_on_the_runtime_of_one_that_was_closed_as_a_new_incarnation() {
+    for node in [0, 1] {
+        let cluster = Cluster::new(2, 1, Wait::Poll);
+        let [here, there] = [node, 1 - node].map(|index| &cluster.members[index]);
+        let (got, next) = (Rc::new(RefCell::new(Vec::new())), Rc::new(RefCell::new(None)));
+        let (keep, mesh) = (Rc::clone(&got), there.mesh.clone());
+        let mut inbox = mesh.open(CHANNEL).expect("nobody opened it");
+        drop(there.rt.spawn(async move {
+            while let Some(incoming) = inbox.recv().await {
+                let Incoming::Message(message) = incoming else {
+                    keep.borrow_mut().push(None);
+                    continue;
+                };
+                keep.borrow_mut().push(Some(message[0]));
+                mesh.send(message.from(), CHANNEL, &message).expect("there is room");
+            }
+        }));
+        let (keep, rt, mesh) = (Rc::clone(&next), here.rt.clone(), here.mesh.clone());
+        drop(here.rt.spawn(async move {
+            mesh.send(rank(1 - node), CHANNEL, &[1]).expect("there is room");
+            mesh.all_received().await;
+            mesh.close();
+            rt.yield_now().await;
+            let mesh = Mesh::start(&rt, config(2, node as u32)).expect("nobody listens any more");
+            let mut inbox = mesh.open(CHANNEL).expect("nobody opened it");
+            mesh.send(rank(1 - node), CHANNEL, &[2]).expect("there is room");
+            let answer = inbox.recv().await;
+            *keep.borrow_mut() = Some((mesh, answer));
+        }));
+        cluster.run(ms(50));
+        let (mesh, answer) = next.take().expect("it is answered");
+        assert!(matches!(answer, Some(Incoming::Message(message)) if message[..] == [2]));
+        assert_eq!(got.borrow()[..], [Some(1), None, Some(2)], "node {node} is another one than before");
+        assert_ne!(mesh.incarnation(), here.mesh.incarnation());
+        assert_eq!(there.mesh.incarnation_of(rank(node)), Some(mesh.incarnation()));
+    }
 }
 
 #[test]

@@ -296,6 +296,44 @@ fn a_carried_operation_in_parts_ends_when_its_owner_is_expelled_between_two_of_t
     }
 }
 
+/// The last part of a write is asked for once the others are answered. Who had resolved outcomes meanwhile did not wait for it.
+#[test]
+fn no_part_of_a_carried_write_is_executed_once_its_outcome_is_resolved() {
+    let cluster = Cluster::unwatched(2, 2, 1, |_| {});
+    cluster.plan(Nanos(1), Fault::PortDown { node: NodeId(0), port: 1, lasts: None });
+    let memory = cluster.members[1].mesh.alloc(1_024, AccessFlags::all()).expect("there is memory");
+    let at = memory.remote(0..1_024).expect("all of it");
+    let resolved = Rc::new(Cell::new(false));
+    let (rt, mesh, keep) =
+        (cluster.members[0].rt.clone(), cluster.members[0].mesh.clone(), Rc::clone(&resolved));
+    drop(rt.clone().spawn(async move {
+        mesh.fetch_add(rank(1), at.word(1_016).expect("in it"), 1).await.expect("it is carried");
+        rt.sleep_until(ms(20)).await;
+        let (place, to) = (at.slice(0..1_000).expect("in it"), mesh.clone());
+        let written = rt.spawn(async move { to.write(rank(1), place, &[1; 1_000]).await });
+        // Most parts are asked for now, and none can have been answered.
+        rt.sleep(Nanos(200)).await;
+        assert_eq!(mesh.resolve_outcomes(rank(1)).await, Ok(()));
+        keep.set(true);
+        written.await.expect("it ends").expect("it is carried");
+    }));
+    let bytes_now = || {
+        let mut bytes = [0; 1_000];
+        memory.read(0, &mut bytes).expect("in it");
+        bytes
+    };
+    cluster.run(ms(20));
+    while !resolved.get() {
+        assert!(cluster.fabric.now() < ms(21), "it is resolved");
+        cluster.run(Nanos(100));
+    }
+    let before = bytes_now();
+    cluster.run(ms(1));
+    assert_eq!(cluster.members[0].mesh.rail(rank(1)), Some(1));
+    assert!(bytes_now() == [1; 1_000], "it was executed");
+    assert!(before == bytes_now(), "nothing of it came later");
+}
+
 #[test]
 fn a_mesh_of_more_rails_than_devices_or_with_names_missing_is_refused() {
     let cluster = Cluster::railed(2, 2, 1, Wait::Poll);

@@ -15,8 +15,13 @@ const ABSENT: Rank = Rank::from_index(u32::MAX - 2);
 /// nothing any more. No file ends before.
 pub(super) async fn hear_guests<V: Verbs>(shared: Rc<Shared<V>>, mut met: Mailbox<Rank>, lease: Nanos) {
     let end = shared.rt.now() + lease;
-    while let Ok(Ok(guest)) = shared.rt.deadline(end, met.recv()).await {
-        ask(&shared, guest);
+    loop {
+        match shared.rt.deadline(end, met.recv()).await {
+            Ok(Ok(guest)) => ask(&shared, guest),
+            // The mesh is closed: who has not come yet may come to the server's next life.
+            Ok(Err(_)) => return,
+            Err(_) => break,
+        }
     }
     super::on(&shared, Event::Heard { client: ABSENT, open: Vec::<(Handle, u32)>::new(), more: false });
 }

@@ -242,6 +242,24 @@ fn a_fenced_queue_pair_drains_to_the_last_request() {
     assert!(drained.is_finished());
 }
 
+/// The second who fenced it was told that it drains, and waited for that for ever.
+#[test]
+fn a_fence_that_the_device_refused_is_refused_whoever_asks_again() {
+    let bench = Bench::new(Wait::Poll);
+    let unchanged = bench.queue(8, 4);
+    bench.world().refuse_changes = true;
+    assert!(!unchanged.fence() && !unchanged.fence());
+    assert!(unchanged.is_fenced() && bench.world().sends.is_empty());
+    bench.world().refuse_changes = false;
+    assert!(!unchanged.fence(), "it is not asked twice");
+    let unmarked = bench.queue(8, 4);
+    bench.world().refuse_posts = true;
+    assert!(!unmarked.fence() && !unmarked.fence(), "nothing tells of its end");
+    bench.world().refuse_posts = false;
+    let obeys = bench.queue(8, 4);
+    assert!(obeys.fence() && obeys.fence());
+}
+
 #[test]
 fn a_refused_post_leaves_no_slot_and_gives_its_memory_back() {
     let bench = Bench::new(Wait::Poll);
