@@ -226,7 +226,7 @@ fn name_of(call: Call) -> Option<u32> {
 
 impl Oracle<Event> for Told {
     fn name(&self) -> &'static str {
-        "sizes and attributes"
+        "stat"
     }
 
     fn promise(&self) -> &'static str {
