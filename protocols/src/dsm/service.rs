@@ -69,6 +69,8 @@ pub(super) struct Service<V: Verbs, R: Reading> {
     /// Objects that are being freed, or are.
     pub frees: RefCell<Frees>,
     failed: RefCell<Option<DsmError>>,
+    /// Who has restarted, where nodes do not agree on who is alive: the memory has ended for all.
+    pub restarted: Cell<Option<Rank>>,
     ends: Signal,
     /// Kept for their allocations.
     pub frame: RefCell<Vec<u8>>,
@@ -219,6 +221,7 @@ impl<V: Verbs, R: Reading> Dsm<V, R> {
             unasked: RefCell::default(),
             frees: RefCell::default(),
             failed: RefCell::default(),
+            restarted: Cell::default(),
             ends: Signal::new(),
             frame: RefCell::default(),
             sends: RefCell::default(),
