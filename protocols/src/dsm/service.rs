@@ -326,6 +326,9 @@ impl<V: Verbs, R: Reading> Dsm<V, R> {
     /// that missed a view: it names those who died between two of its own in the order of their ranks. Where nodes have no agreement
     /// about who is alive it waits for the end of the memory.
     ///
+    /// It asks nobody whether they live: a death is noticed while somebody waits for the dead. Who wants to be told of a node that
+    /// nobody may need holds [`Members::watch`] of it meanwhile.
+    ///
     /// # Errors
     ///
     /// The memory has ended for this node, and it was told of no more who died.
