@@ -489,26 +489,25 @@ impl<V: Verbs, R: Reading> Service<V, R> {
             }
         }
         self.watch();
-        let (manager, request) = self.asking(object, page, need, id);
-        if self.is_reporting() || self.is_ahead(page.object) {
-            // It is made with all others when this node has reported, in this epoch or in that of the object.
-        } else if self.leaving.borrow().contains_key(&page) {
-            // The adapter may still read what the answer would change.
-            self.unasked.borrow_mut().entry(page).or_default().push((manager, request));
-        } else {
-            self.send(manager, &request);
+        // Otherwise it is made with all others when this node has reported, in this epoch or in that of the object.
+        if !self.is_reporting() && !self.is_ahead(page.object) {
+            self.ask(object, page, need, id);
         }
         id
     }
 
+    /// Sends a request: once no adapter reads any more what the answer would change.
+    pub fn ask(&self, object: &Object<V>, page: PageId, need: Access, id: u32) {
+        let (manager, request) = self.asking(object, page, need, id);
+        if self.leaving.borrow().contains_key(&page) {
+            self.unasked.borrow_mut().entry(page).or_default().push((manager, request));
+        } else {
+            self.send(manager, &request);
+        }
+    }
+
     /// A request, and whom it goes to.
-    pub fn asking(
-        &self,
-        object: &Object<V>,
-        page: PageId,
-        need: Access,
-        id: u32,
-    ) -> (Rank, Message<'static>) {
+    fn asking(&self, object: &Object<V>, page: PageId, need: Access, id: u32) -> (Rank, Message<'static>) {
         let base = object.cut.manager(page, self.mesh.size());
         let (has, at) = (object.page(page.index).access, object.remote(page.index));
         let heir_of = (!self.knows(base, page.object)).then_some(base);
