@@ -262,14 +262,14 @@ fn pages<T: Plain, const N: usize>(of: &[Elements<T>; N]) -> Result<Vec<PageId>,
         for part in parts(*shared, range.start, range.len())? {
             pages.push(shared.spot(part.start)?.page);
         }
-        let meets = |(other, earlier): &&Elements<T>| {
-            other.object() == shared.object() && earlier.start < range.end && range.start < earlier.end
+        // An empty range has no element that could be in another one, wherever it lies.
+        let overlap = |(other, earlier): &Elements<T>| {
+            let (start, end) = (range.start.max(earlier.start), range.end.min(earlier.end));
+            let is_one = other.object() == shared.object() && start < end;
+            is_one.then_some(DsmError::Overlap { start, end })
         };
-        if let Some((_, earlier)) = of[..number].iter().find(meets) {
-            return Err(DsmError::Overlap {
-                start: range.start.max(earlier.start),
-                end: range.end.min(earlier.end),
-            });
+        if let Some(overlap) = of[..number].iter().find_map(overlap) {
+            return Err(overlap);
         }
     }
     pages.sort_unstable();
@@ -354,6 +354,26 @@ impl<V: Verbs, R: Reading> Drop for Held<V, R> {
         for page in &self.pages {
             // Orders that waited are carried out elsewhere, and who frees an object is answered there: a destructor sends nothing.
             let _ = self.service.given_up.send(Gone::Claim(*page));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::shared::{Grain, Placement};
+    use super::*;
+
+    #[test]
+    fn ranges_of_a_claim_overlap_if_an_element_is_in_two_of_them() {
+        let of = Shared::<[u64]>::new(ObjectId(1), 24, Grain::Bytes(64), Placement::RoundRobin);
+        let of = of.expect("it is fine");
+        let claimed = |one, other| pages(&[(of, one), (of, other)]).map(|pages| pages.len());
+        assert_eq!(claimed(0..9, 8..16), Err(DsmError::Overlap { start: 8, end: 9 }));
+        assert_eq!(claimed(8..10, 0..24), Err(DsmError::Overlap { start: 8, end: 10 }));
+        assert_eq!(claimed(0..8, 8..16), Ok(2));
+        for empty in [4..4, 0..0, 8..8] {
+            assert_eq!(claimed(0..8, empty.clone()), Ok(1), "{empty:?}");
+            assert_eq!(claimed(empty.clone(), 0..8), Ok(1), "{empty:?}");
         }
     }
 }

@@ -431,8 +431,7 @@ impl<V: Verbs, R: Reading> Service<V, R> {
         let requests = self.requests.borrow_mut().again();
         for (page, need, id) in requests.into_iter().filter(|(page, ..)| !self.is_ahead(page.object)) {
             if let Some(object) = self.memory.object(page.object) {
-                let (manager, request) = self.asking(&object, page, need, id);
-                self.send(manager, &request);
+                self.ask(&object, page, need, id);
             }
         }
     }

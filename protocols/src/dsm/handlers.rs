@@ -20,6 +20,9 @@ impl<V: Verbs, R: Reading> Service<V, R> {
     pub async fn listen(self: Rc<Self>, mut inbox: Inbox) {
         while let Some(incoming) = inbox.recv().await {
             match incoming {
+                Incoming::Message(message) if self.restarted.get().is_some() => {
+                    self.on_late(message.from(), message.bytes());
+                }
                 Incoming::Message(message) => {
                     if let Some(bytes) = self.counts(message.from(), message.bytes()) {
                         self.receive(message.from(), bytes);
@@ -27,7 +30,7 @@ impl<V: Verbs, R: Reading> Service<V, R> {
                 }
                 // Where nodes agree on who is alive, a view tells.
                 Incoming::PeerReset { .. } if self.following.is_some() => {}
-                Incoming::PeerReset { peer, .. } => self.fail(DsmError::PeerReset(peer)),
+                Incoming::PeerReset { peer, .. } => self.on_reset(peer),
             }
         }
         self.fail(DsmError::Closed);
@@ -97,6 +100,7 @@ impl<V: Verbs, R: Reading> Service<V, R> {
                 self.after_report(awaited, &mut sends);
             }
             Some(Message::Restore { page, id, version }) => self.on_restore(from, page, id, version),
+            Some(Message::Restarted { who }) => self.on_restarted(who),
             // Its stamp has said all: see `counts`.
             Some(Message::Begun) => {}
             // They are of no memory: see `counts`.

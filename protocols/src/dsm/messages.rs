@@ -57,6 +57,8 @@ pub(super) enum Message<'a> {
     Ended,
     /// To a node that says so, and that has a part in the memory: it has begun. The stamp says with which view.
     Begun,
+    /// To all others, where nodes do not agree on who is alive: that one has restarted, and what it had is gone. The memory has ended.
+    Restarted { who: Rank },
     /// To all nodes: end all that is open for the object, or forget it.
     Free { object: ObjectId, id: u32, step: Freeing },
     /// To the node that frees the object: that step is done here.
@@ -96,6 +98,7 @@ const RESTORE: u8 = 15;
 const ENDED: u8 = 16;
 const HERE: u8 = 17;
 const BEGUN: u8 = 18;
+const RESTARTED: u8 = 19;
 
 /// In what a request needs: its manager took over from the node whose rank is behind the rest.
 const HEIR: u8 = 0x80;
@@ -171,6 +174,7 @@ impl Message<'_> {
             Message::Ended => head(to, ENDED, NO_PAGE, 0),
             Message::Begun => head(to, BEGUN, NO_PAGE, 0),
             Message::Here => head(to, HERE, NO_PAGE, 0),
+            Message::Restarted { who } => head(to, RESTARTED, NO_PAGE, who.get()),
             Message::Free { object, id, step } => head(to, FREE, PageId { object, index: step as u32 }, id),
             Message::Freed { object, id, step } => head(to, FREED, PageId { object, index: step as u32 }, id),
         }
@@ -223,6 +227,7 @@ impl Message<'_> {
             ENDED if (page, id) == (NO_PAGE, 0) => Message::Ended,
             BEGUN if (page, id) == (NO_PAGE, 0) => Message::Begun,
             HERE if (page, id) == (NO_PAGE, 0) => Message::Here,
+            RESTARTED if page == NO_PAGE => Message::Restarted { who: Rank::new(id)? },
             FREE => Message::Free { object: page.object, id, step: Freeing::of(page.index)? },
             FREED => Message::Freed { object: page.object, id, step: Freeing::of(page.index)? },
             _ => return None,
@@ -279,7 +284,7 @@ mod tests {
         /// A peer may send anything. What is a message has one form, and whatever is none is refused.
         #[test]
         fn any_bytes_are_a_message_in_its_one_form_or_none(
-            kind in 0..20u8,
+            kind in 0..21u8,
             rest in prop::collection::vec(any::<u8>(), 0..80),
             small in any::<bool>(),
         ) {
@@ -320,6 +325,7 @@ mod tests {
             Message::Ended,
             Message::Begun,
             Message::Here,
+            Message::Restarted { who: to },
         ] {
             message.encode(&mut bytes);
             assert!(bytes.len() <= LONGEST);

@@ -31,6 +31,7 @@
 //! | `pull` | a reader takes what is read elsewhere itself |
 //! | `free` | memory is given back |
 //! | `views`, `follow`, `rebuild` | nodes that die: epochs, reports, and what is lost |
+//! | `restart` | a node that restarts where nodes do not agree on who is alive: the end |
 //! | `memory` | the bytes, and who may access them: `Memory` is all that the protocol asks |
 //! | `service` | a node: its parts, and what is begun there |
 //! | `handlers`, `sending` | messages in and out |
@@ -55,6 +56,7 @@ mod reach;
 mod reading;
 mod rebuild;
 mod requests;
+mod restart;
 mod sending;
 mod server;
 mod service;

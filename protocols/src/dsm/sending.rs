@@ -86,7 +86,7 @@ impl<V: Verbs, R: Reading> Service<V, R> {
             return self.send(to, &notice(Some(&object.copied(page.index))));
         }
         // The data may come back before the adapter has let go of them, if this node has asked for them already. Then it sends a
-        // copy. Otherwise it asks when the adapter has let go: see `request`.
+        // copy. Otherwise it asks when the adapter has let go: see `ask`.
         let (leaves, epoch) = (!self.requests.borrow().any(page), self.epoch());
         let flies = move |from| Flies { page, to, from, notices, id, version, leaves, epoch };
         let frame = self.framed(&notice(None));

@@ -69,6 +69,8 @@ pub(super) struct Service<V: Verbs, R: Reading> {
     /// Objects that are being freed, or are.
     pub frees: RefCell<Frees>,
     failed: RefCell<Option<DsmError>>,
+    /// Who has restarted, where nodes do not agree on who is alive: the memory has ended for all.
+    pub restarted: Cell<Option<Rank>>,
     ends: Signal,
     /// Kept for their allocations.
     pub frame: RefCell<Vec<u8>>,
@@ -219,6 +221,7 @@ impl<V: Verbs, R: Reading> Dsm<V, R> {
             unasked: RefCell::default(),
             frees: RefCell::default(),
             failed: RefCell::default(),
+            restarted: Cell::default(),
             ends: Signal::new(),
             frame: RefCell::default(),
             sends: RefCell::default(),
@@ -322,6 +325,9 @@ impl<V: Verbs, R: Reading> Dsm<V, R> {
     /// Waits for a node that dies after so many others: who it is. All nodes that go on without it name the dead in one order, but for one
     /// that missed a view: it names those who died between two of its own in the order of their ranks. Where nodes have no agreement
     /// about who is alive it waits for the end of the memory.
+    ///
+    /// It asks nobody whether they live: a death is noticed while somebody waits for the dead. Who wants to be told of a node that
+    /// nobody may need holds [`Members::watch`] of it meanwhile.
     ///
     /// # Errors
     ///
@@ -483,26 +489,25 @@ impl<V: Verbs, R: Reading> Service<V, R> {
             }
         }
         self.watch();
-        let (manager, request) = self.asking(object, page, need, id);
-        if self.is_reporting() || self.is_ahead(page.object) {
-            // It is made with all others when this node has reported, in this epoch or in that of the object.
-        } else if self.leaving.borrow().contains_key(&page) {
-            // The adapter may still read what the answer would change.
-            self.unasked.borrow_mut().entry(page).or_default().push((manager, request));
-        } else {
-            self.send(manager, &request);
+        // Otherwise it is made with all others when this node has reported, in this epoch or in that of the object.
+        if !self.is_reporting() && !self.is_ahead(page.object) {
+            self.ask(object, page, need, id);
         }
         id
     }
 
+    /// Sends a request: once no adapter reads any more what the answer would change.
+    pub fn ask(&self, object: &Object<V>, page: PageId, need: Access, id: u32) {
+        let (manager, request) = self.asking(object, page, need, id);
+        if self.leaving.borrow().contains_key(&page) {
+            self.unasked.borrow_mut().entry(page).or_default().push((manager, request));
+        } else {
+            self.send(manager, &request);
+        }
+    }
+
     /// A request, and whom it goes to.
-    pub fn asking(
-        &self,
-        object: &Object<V>,
-        page: PageId,
-        need: Access,
-        id: u32,
-    ) -> (Rank, Message<'static>) {
+    fn asking(&self, object: &Object<V>, page: PageId, need: Access, id: u32) -> (Rank, Message<'static>) {
         let base = object.cut.manager(page, self.mesh.size());
         let (has, at) = (object.page(page.index).access, object.remote(page.index));
         let heir_of = (!self.knows(base, page.object)).then_some(base);

@@ -13,6 +13,7 @@ mod dsm_dropped;
 mod dsm_freed;
 mod dsm_memory;
 mod dsm_placed;
+mod dsm_restart;
 mod dsm_told;
 mod lint;
 mod locks;

@@ -119,6 +119,8 @@ pub enum Why {
     Died(u32),
     /// The memory has ended for the caller's node: it has restarted, or others go on without it.
     Ended,
+    /// The caller's node has been shut down.
+    Closed,
     /// Its user dropped it: nothing of it is executed from then on.
     Dropped,
     /// Something that should not happen.
@@ -130,7 +132,8 @@ impl From<&DsmError> for Why {
         match error {
             DsmError::Lost { start, .. } => Why::Lost((start / size_of::<u64>()) as u32),
             DsmError::Died(rank) => Why::Died(rank.index() as u32),
-            DsmError::Out | DsmError::PeerReset(_) | DsmError::Closed => Why::Ended,
+            DsmError::Out | DsmError::PeerReset(_) => Why::Ended,
+            DsmError::Closed => Why::Closed,
             _ => Why::Other,
         }
     }
@@ -234,6 +237,7 @@ impl fmt::Display for Timeless<'_> {
             What::Failed(Why::Lost(word)) => write!(f, "{request}: word {word} is lost"),
             What::Failed(Why::Died(node)) => write!(f, "{request}: is told that n{node} has died"),
             What::Failed(Why::Ended) => write!(f, "{request}: the memory has ended here"),
+            What::Failed(Why::Closed) => write!(f, "{request}: its node is shut down"),
             What::Failed(Why::Dropped) => write!(f, "{request}: is dropped"),
             What::Failed(Why::Other) => write!(f, "{request}: fails"),
             What::Crashed => write!(f, "n{} crashes", request.client.node),

@@ -31,7 +31,9 @@ use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::ops::AddAssign;
 use std::rc::Rc;
-use weft_protocols::dsm::{Charges, Dsm, DsmConfig, DsmStats, Grain, LONGEST, Reading, STAMP, Shared};
+use weft_protocols::dsm::{
+    Charges, Dsm, DsmConfig, DsmError, DsmStats, Grain, LONGEST, Reading, STAMP, Shared,
+};
 use weft_protocols::locks::{LockConfig, LockService, Scheme};
 use weft_protocols::rt::Rt;
 use weft_protocols::transport::{Mesh, MeshConfig};
@@ -115,8 +117,10 @@ fn tell_of_others<V: Verbs, Y: Reading, R: Record<Event>>(dsm: &Dsm<V, Y>, rt: &
     }));
     let (memory, clock) = (dsm.clone(), rt.clone());
     drop(rt.spawn(async move {
-        memory.ended().await;
-        tell(&clock, What::LeftOut);
+        // Another end is no reason for others to go on without this node: calls that fail by it are to be explained otherwise.
+        if matches!(memory.ended().await, DsmError::Out | DsmError::PeerReset(_)) {
+            tell(&clock, What::LeftOut);
+        }
     }));
 }
 

@@ -345,9 +345,14 @@ fn what_goes_wrong_when_a_node_dies_is_noticed() {
     let lost = [(0, asks(load)), (0, What::Failed(Why::Lost(0))), (1, asks(load)), (1, did(load, At(2, 0)))];
     assert_eq!(broken_in(&[&dies[..], &lost].concat()), ["sequential consistency"]);
     // Nobody has died.
-    for why in [Why::Lost(0), Why::Died(2), Why::Ended, Why::Other] {
+    for why in [Why::Lost(0), Why::Died(2), Why::Ended, Why::Closed, Why::Other] {
         assert_eq!(broken_in(&[(0, asks(load)), (0, What::Failed(why))]), ["by name"], "{why:?}");
     }
+    // The memory of a node that lives has ended for no reason, though another one has died.
+    let closed = |node| [(node, asks(load)), (node, What::Failed(Why::Closed))];
+    assert_eq!(broken_in(&[&dies[..], &closed(0)].concat()), ["by name"]);
+    assert_eq!(broken_in(&[&dies[..2], &closed(2)].concat()), [""; 0]);
+    assert_eq!(broken_in(&[&dies[1..3], &closed(2)].concat()), [""; 0]);
     // One that is left out alive finds what was there when it was; one that is not must not.
     let (stores, finds) = (Op::Store(7), did(load, At(0, u32::MAX)));
     let old = [(0, asks(stores)), (0, did(stores, At(1, 1))), (2, asks(load)), (2, finds)];

@@ -58,8 +58,10 @@ impl Hash for Early {
 }
 
 impl ByName {
-    fn is_named(&self, what: What) -> bool {
+    /// Whether a call that ended so at a node did so by what has died. A node is shut down only where it has itself.
+    fn is_named(&self, node: u32, what: What) -> bool {
         match what {
+            What::Failed(Why::Closed) => self.died.contains(&node),
             What::Failed(Why::Lost(_) | Why::Ended) => !self.died.is_empty(),
             What::Failed(Why::Died(node)) => self.died.contains(&node),
             What::Failed(Why::Other) => false,
@@ -75,7 +77,8 @@ impl ByName {
 
 /// What is wrong with a call that failed.
 pub(super) fn nobody_died(event: &Event) -> String {
-    format!("{}, and nobody has died", Timeless(event))
+    let who = if event.what == What::Failed(Why::Closed) { "it has not" } else { "nobody has" };
+    format!("{}, and {who} died", Timeless(event))
 }
 
 impl Oracle<Event> for ByName {
@@ -96,14 +99,15 @@ impl Oracle<Event> for ByName {
         if let Some(node) = dies {
             self.died.insert(node);
             let early = std::mem::take(&mut self.early);
-            self.early = early.into_iter().filter(|(_, Early(event))| !self.is_named(event.what)).collect();
+            let is_early = |Early(event): &Early| !self.is_named(event.request.client.node, event.what);
+            self.early = early.into_iter().filter(|(_, early)| is_early(early)).collect();
         }
         if let Some(Early(before)) = self.early.remove(&event.request.client) {
             return Err(nobody_died(&before));
         }
         match event.what {
             What::Failed(Why::Other) => Err(nobody_died(event)),
-            what if self.is_named(what) => Ok(()),
+            what if self.is_named(event.request.client.node, what) => Ok(()),
             _ => {
                 self.early.insert(event.request.client, Early(*event));
                 Ok(())

@@ -115,6 +115,15 @@ fn view(members: &[harness::Member], without: &[u32]) -> View {
     View { id: ViewId { number: 1 + without.len() as u64, ..ViewId::default() }, members, ..View::default() }
 }
 
+/// One of the dead is told by the mesh that it is out: its membership says so to what uses it, and then it is shut down.
+async fn is_refused(rt: Rt<Sim>, mesh: Mesh<Sim>, changes: MailboxSender<Change>) {
+    mesh.expelled().await;
+    // Its memory may have ended.
+    let _ = changes.send(Change::Out);
+    rt.yield_now().await;
+    mesh.close();
+}
+
 /// Leaves the dead out when the witness says so.
 async fn leaves_out(mut inbox: Inbox, mesh: Mesh<Sim>, changes: MailboxSender<Change>, deaths: Deaths) {
     while let Some(incoming) = inbox.recv().await {
@@ -192,11 +201,7 @@ impl<R: Reading> Model for Crash<R> {
             let inbox = mesh.open(TOLD).expect("nobody else has the channel");
             rt.spawn(leaves_out(inbox, mesh.clone(), changes.clone(), deaths.clone()));
             if deaths.has(mesh.me()) {
-                let mesh = mesh.clone();
-                rt.spawn(async move {
-                    mesh.expelled().await;
-                    mesh.close();
-                });
+                rt.spawn(is_refused(rt.clone(), mesh.clone(), changes.clone()));
             }
             services.push(dsm);
             all.push(changes);
