@@ -28,8 +28,9 @@ impl<V: Verbs, R: Reading> Service<V, R> {
                         self.receive(message.from(), bytes);
                     }
                 }
-                // Where nodes agree on who is alive, a view tells.
-                Incoming::PeerReset { .. } if self.following.is_some() => {}
+                // Where nodes agree on who is alive, a view tells. A guest has no part in the memory.
+                Incoming::PeerReset { peer, .. }
+                    if self.following.is_some() || peer.get() > self.mesh.size() => {}
                 Incoming::PeerReset { peer, .. } => self.on_reset(peer),
             }
         }

@@ -42,6 +42,10 @@ impl<V: Verbs, R: Reading> Service<V, R> {
         (epoch, _flight): (u64, Flight<V, R>),
     ) {
         loop {
+            // Nothing is fetched for a memory that has ended.
+            if self.check().is_err() {
+                return;
+            }
             // In the next epoch the request is made again.
             if !self.reach.met(source, epoch).await {
                 return;
@@ -59,6 +63,8 @@ impl<V: Verbs, R: Reading> Service<V, R> {
                 }
                 Err(OpError::NotExecuted(NotExecuted::PeerGone(_) | NotExecuted::PeerReset(_)))
                     if self.following.is_some() => {}
+                // The inbox tells of it, and that is the end.
+                Err(OpError::NotExecuted(NotExecuted::PeerReset(_))) => return,
                 // Messages carry a read over another rail than the memory's, and need some for themselves.
                 Err(why) if why.lacks_memory() => self.rt.sleep(BEFORE_MEMORY_IS_ASKED_FOR).await,
                 Err(OpError::NotExecuted(_)) => return self.fail(DsmError::Closed),
