@@ -10,8 +10,8 @@ use tracing_subscriber::layer::{Layer, SubscriberExt};
 
 /// The version that all nodes of a cluster must have: the word that a build was given, or the release's.
 pub const PROGRAM: &str = match option_env!("WEFT_BUILD") {
-    Some(build) => build,
-    None => env!("CARGO_PKG_VERSION"),
+    Some(build) if !build.is_empty() => build,
+    _ => env!("CARGO_PKG_VERSION"),
 };
 
 /// One thread is enough for the control plane.

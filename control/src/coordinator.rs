@@ -283,7 +283,8 @@ impl<N: Network> Service<N> {
         self.failures.write(now, format_args!("a connection: {why}"));
         self.paused = Some(Instant::now() + self.coordinator.config.timing.pause_first);
         if are_files_used_up(why) {
-            let victim = self.door.make_room();
+            // The system says so also where nobody waits, and the one that took the last file is let be.
+            let victim = self.door.make_room(2);
             self.has_made_room(victim);
         }
     }

@@ -31,14 +31,14 @@ impl Doorkeeper {
         if self.half_open.len() <= self.most {
             return None;
         }
-        self.make_room()
+        self.make_room(1)
     }
 
-    /// Closes a connection, if there is one; where from is returned.
-    pub fn make_room(&mut self) -> Option<IpAddr> {
+    /// Closes a connection of an address that has at least so many, if there is one; where from is returned.
+    pub fn make_room(&mut self, crowd: u32) -> Option<IpAddr> {
         let mut counts: BTreeMap<IpAddr, u32> = BTreeMap::new();
         self.half_open.values().for_each(|(from, _)| *counts.entry(*from).or_default() += 1);
-        let most = counts.values().copied().max()?;
+        let most = counts.values().copied().max().filter(|most| *most >= crowd)?;
         let victim = *self.half_open.iter().find(|(_, (from, _))| counts[from] == most)?.0;
         let (from, task) = self.half_open.remove(&victim)?;
         task.abort();
@@ -80,12 +80,13 @@ mod tests {
     async fn room_is_made_before_there_are_too_many_and_from_nobody_if_nobody_is_there() {
         let (stranger, node) = (IpAddr::from([10, 0, 0, 9]), IpAddr::from([10, 0, 0, 1]));
         let mut door = Doorkeeper::new(4);
-        assert_eq!(door.make_room(), None);
+        assert_eq!(door.make_room(1), None);
         for (number, from) in [(0, node), (1, stranger), (2, stranger)] {
             let task = tokio::spawn(std::future::pending::<()>()).abort_handle();
             assert_eq!(door.enter(number, from, task), None);
         }
-        assert_eq!(door.make_room(), Some(stranger));
+        assert_eq!(door.make_room(2), Some(stranger));
         assert_eq!(door.half_open.keys().copied().collect::<Vec<_>>(), [0, 2]);
+        assert_eq!(door.make_room(2), None, "one connection is no crowd");
     }
 }
