@@ -137,6 +137,7 @@ fn after_a_sync_has_failed_no_later_one_vouches_for_the_object() {
     bench.run(0, write(0, &[1; 8]));
     bench.disk.suffer(false, true);
     assert_eq!(bench.run(0, Call::Sync(A)).1.outcome, Err(DiskError::Io));
+    assert_eq!(bench.run(0, Call::Remove(A)).1.outcome, Err(DiskError::Io));
     bench.disk.suffer(false, false);
     assert_eq!(bench.run(0, Call::Sync(A)).1.outcome, Err(DiskError::Io));
     bench.crash();
