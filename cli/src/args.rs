@@ -344,7 +344,7 @@ pub struct DaemonArgs {
     /// Which node this is, from 0; otherwise the file or SLURM_PROCID says it
     #[arg(long, value_name = "N")]
     pub rank: Option<u32>,
-    /// Make an empty [node] store a file server's store; without this an empty one is refused, as of a disk that is not mounted
+    /// Make an empty directory this file server's store; without this it is refused, as that of a disk that is not mounted
     #[arg(long)]
     pub new_store: bool,
     /// From which level on lines are written: error, warn, info, debug, trace
