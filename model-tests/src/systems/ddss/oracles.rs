@@ -507,7 +507,7 @@ mod tests {
         };
         let said = |back, seen| said(Model::Delta(2), &history(back, seen));
         assert_eq!((said(2, zero), said(2, got(0, 1))), (vec![], vec![]));
-        assert_eq!(said(2, got(1, 2)), ["earlier versions"]);
+        assert_eq!(said(2, got(1, 2)), ["earlier"]);
         for older in [zero, got(0, 1)] {
             assert_eq!(said(0, older), ["versions behind"], "a copy may be as old as that");
         }

@@ -75,7 +75,7 @@ impl Earlier {
 
 impl Oracle<Event> for Earlier {
     fn name(&self) -> &'static str {
-        "earlier versions"
+        "earlier"
     }
 
     fn promise(&self) -> &'static str {
