@@ -402,18 +402,6 @@ impl<V: Verbs> Mesh<V> {
         Ok(())
     }
 
-    /// Whether [`Mesh::send`] to this peer has room now. To oneself and to nobody it always has.
-    pub fn has_room(&self, to: Rank) -> bool {
-        self.room_left(to) > 0
-    }
-
-    /// For how many messages to this peer there is room now. To oneself and to nobody there is for any number.
-    pub fn room_left(&self, to: Rank) -> usize {
-        let most = self.shared.config.max_queued as usize;
-        let left = |index| self.shared.with_peer(index, |peer| most.saturating_sub(peer.session.kept()));
-        self.peer(to).map_or(usize::MAX, left)
-    }
-
     /// The number of the oldest message to this peer that it has not acknowledged, if there is one. While that stays the same
     /// the peer gives no sign of life.
     pub fn oldest_unacknowledged(&self, to: Rank) -> Option<u64> {

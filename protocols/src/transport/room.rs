@@ -13,6 +13,18 @@ use std::task::{Context, Poll};
 use weft_verbs::Verbs;
 
 impl<V: Verbs> Mesh<V> {
+    /// Whether [`Mesh::send`] to this peer has room now. To oneself and to nobody it always has.
+    pub fn has_room(&self, to: Rank) -> bool {
+        self.room_left(to) > 0
+    }
+
+    /// For how many messages to this peer there is room now. To oneself and to nobody there is for any number.
+    pub fn room_left(&self, to: Rank) -> usize {
+        let most = self.shared.config.max_queued as usize;
+        let left = |index| self.shared.with_peer(index, |peer| most.saturating_sub(peer.session.kept()));
+        self.peer(to).map_or(usize::MAX, left)
+    }
+
     /// Waits until [`Mesh::send`] to this peer has room, behind those who wait for it already. Who sends as soon as this is ready
     /// finds it.
     ///
