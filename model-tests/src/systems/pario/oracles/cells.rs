@@ -77,7 +77,7 @@ impl Cell {
     /// A file is cut off here.
     fn cut(&mut self, cut: &Cut) {
         let value = Value::Cut(cut.request);
-        if self.known.iter().all(|known| known.value != value) {
+        if !self.knows(value) {
             self.written(value, cut.began);
             if cut.ended < Nanos::MAX {
                 let last = self.known.last_mut().into_iter();
@@ -325,7 +325,7 @@ impl Linearizable {
             if let Value::Of(request) = value
                 && let Some((file, began)) = self.appends.get(&request)
                 && *file == cells.file
-                && at.known.iter().all(|known| known.value != value)
+                && !at.knows(value)
             {
                 at.written(value, *began);
             }
@@ -364,7 +364,7 @@ impl Linearizable {
         for number in cells.all() {
             let cell = cell_of(&mut self.cells, &self.cuts, (cells.file, number));
             let value = Value::Of(request);
-            if cell.known.iter().all(|known| known.value != value) {
+            if !cell.knows(value) {
                 cell.written(value, began);
             }
         }
@@ -384,7 +384,7 @@ impl Linearizable {
         let seen = Seen { began: cut.began, ended, wrote: true, crashed: self.crashed, survival };
         let saw = |(number, cell): (&(u64, u64), &mut Cell)| {
             // One that has had another value for long since.
-            if cell.known.iter().all(|known| known.value != Value::Cut(request)) {
+            if !cell.knows(Value::Cut(request)) {
                 return Ok(());
             }
             let saw = cell.saw(Value::Cut(request), seen);

@@ -107,26 +107,29 @@ impl FileSize {
         self.open.insert(request, change);
     }
 
-    /// A call has taken effect: an append gave the file this end.
-    pub(super) fn ends(&mut self, request: RequestId, appended: Option<u64>) {
+    /// A call has taken effect: an append at this place.
+    pub(super) fn ends(&mut self, request: RequestId, place: Option<u64>) {
         let Some(change) = self.open.remove(&request) else { return };
-        match (change.extent, appended) {
+        match (change.extent, place) {
             (Extent::Cut(size), _) => {
                 // Whoever was beside it may have been before or after.
                 let most = change.farthest.max(size);
                 self.most = if change.beside_append { most.max(self.most) } else { most };
                 self.least = change.shortest.map_or(size, |shortest| shortest.min(size));
             }
-            (Extent::To(end), _) | (Extent::By(_), Some(end)) => {
-                if matches!(change.extent, Extent::By(_)) {
-                    self.placed = self.placed.max(end);
-                }
-                self.most = self.most.max(end);
-                if change.shortest.is_none() && !change.shaken {
-                    self.least = self.least.max(end);
-                }
+            (Extent::To(end), _) => self.reaches(&change, end),
+            (Extent::By(len), Some(at)) => {
+                self.placed = self.placed.max(at + len);
+                self.reaches(&change, at + len);
             }
             (Extent::By(_), None) => {}
+        }
+    }
+
+    fn reaches(&mut self, change: &Change, end: u64) {
+        self.most = self.most.max(end);
+        if change.shortest.is_none() && !change.shaken {
+            self.least = self.least.max(end);
         }
     }
 
@@ -161,7 +164,7 @@ mod tests {
         assert_eq!(size.bounds(false), known(64, 64));
         size.begins(request(2), Extent::By(32));
         assert_eq!(size.bounds(false), known(64, 96));
-        size.ends(request(2), Some(96));
+        size.ends(request(2), Some(64));
         size.begins(request(3), Extent::Cut(16));
         assert_eq!(size.bounds(false), known(16, 96));
         size.ends(request(3), None);
@@ -187,7 +190,7 @@ mod tests {
         size.begins(request(3), Extent::Cut(0));
         size.ends(request(3), None);
         assert_eq!(size.bounds(false), known(0, 96));
-        size.ends(request(2), Some(96));
+        size.ends(request(2), Some(64));
         assert_eq!(size.bounds(false), known(0, 96));
     }
 
@@ -195,7 +198,7 @@ mod tests {
     fn an_append_may_lie_where_one_before_a_cut_has_ended() {
         let mut size = FileSize::default();
         size.begins(request(1), Extent::By(64));
-        size.ends(request(1), Some(64));
+        size.ends(request(1), Some(0));
         size.begins(request(2), Extent::Cut(0));
         assert_eq!(size.bounds(true), known(0, 64));
         size.ends(request(2), None);

@@ -95,13 +95,8 @@ impl Told {
         let Some(open) = self.open.remove(&event.request) else { return Ok(()) };
         let is_known = !matches!(event.what, What::Dropped | What::Failed | What::Stale);
         if let Some((file, _)) = extent_of(open.call).filter(|_| is_known) {
-            let appended = match (open.call, &event.what) {
-                (Call::Append(_, cells, bytes), What::At(at)) => {
-                    Some(at + u64::from(cells) * u64::from(bytes))
-                }
-                _ => None,
-            };
-            self.changes(file, |size| size.ends(event.request, appended));
+            let place = if let What::At(at) = event.what { Some(at) } else { None };
+            self.changes(file, |size| size.ends(event.request, place));
         }
         let told = match (open.call, &event.what) {
             (Call::Create(_) | Call::Open(_), What::Opened(file)) => Some(*file),

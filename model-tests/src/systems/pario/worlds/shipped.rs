@@ -168,13 +168,13 @@ pub(super) fn make(
 
 /// Whether each name has the same file from where a client looks at it to where it cuts it.
 fn cuts_what_it_looked_at(calls: &[Vec<Called>]) -> bool {
-    let cuts = |calls: &Vec<Called>| calls.iter().any(|(call, _)| *call == Call::Cut);
-    let changes = |(call, _): &&Called| call.changes_names();
-    let quits = |calls: &Vec<Called>| calls.iter().filter(changes).any(|(_, quits)| *quits);
-    let others = |client: usize| calls.iter().enumerate().filter(move |(other, _)| *other != client);
-    let alone = |client: usize| others(client).all(|(_, calls)| calls.iter().filter(changes).count() == 0);
-    let all_alone = (0..calls.len()).filter(|client| cuts(&calls[*client])).all(alone);
-    !calls.iter().any(cuts) || (all_alone && !calls.iter().any(quits))
+    let clients = |does: fn(&Called) -> bool| {
+        (0..calls.len()).filter(|client| calls[*client].iter().any(does)).collect::<Vec<usize>>()
+    };
+    let cut = clients(|(call, _)| *call == Call::Cut);
+    let change = clients(|(call, _)| call.changes_names());
+    let drop = clients(|(call, quits)| call.changes_names() && *quits);
+    cut.is_empty() || (drop.is_empty() && cut.iter().all(|client| change.iter().all(|other| other == client)))
 }
 
 /// A client's file, from the warm-up on.
