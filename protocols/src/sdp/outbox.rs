@@ -105,11 +105,13 @@ impl<V: Verbs> Sdp<V> {
 
     /// Whether the transport has room for a message of a stream, beside one for each that stands before it in line.
     pub(super) fn has_room(&self, socket: &Rc<Socket<V>>) -> bool {
+        let left = self.shared.mesh.room_left(socket.peer);
+        // More than there is room for need not be counted.
         let before = self.outbox(socket.peer, |outbox| {
-            let in_line = outbox.turn.iter().chain(&outbox.blocked);
+            let in_line = outbox.turn.iter().chain(&outbox.blocked).take(left);
             in_line.take_while(|other| !Rc::ptr_eq(other, socket)).count()
         });
-        self.shared.mesh.room_left(socket.peer) > before
+        before < left
     }
 
     /// Has a stream try again once the transport takes messages to its peer.
