@@ -135,14 +135,16 @@ pub struct Channel {
 
 clone_in_place! { Channel { events } }
 
-/// What happened at an adapter since its node last looked.
+/// What happened on a machine, mostly at an adapter since its node last looked.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct News {
     /// A completion was queued.
     pub completion: bool,
     /// A completion channel got an event.
     pub channel: bool,
-    /// An asynchronous event was raised.
+    /// An asynchronous event or one of a connection was raised: it ends any wait.
+    pub event: bool,
+    /// Something else ends any wait: a call of a disk has ended, a stream is ready.
     pub urgent: bool,
     /// The first packet came on a queue pair that is only ready to receive.
     pub established: Option<QpNum>,
@@ -152,7 +154,7 @@ impl News {
     /// Whether there is any.
     #[inline]
     pub const fn is_some(&self) -> bool {
-        self.completion | self.channel | self.urgent | self.established.is_some()
+        self.completion | self.channel | self.event | self.urgent | self.established.is_some()
     }
 }
 
@@ -241,7 +243,7 @@ impl Completions {
     pub fn raise(&mut self, node: NodeId, ctx: u32, event: AsyncEvent, io: &mut Io<'_>) {
         if let Some(queue) = self.events.get_mut(ctx as usize) {
             queue.push_back(event);
-            self.news.urgent = true;
+            self.news.event = true;
             io.log.line(io.now, node, Kind::Async, format_args!("{event:?}"));
         }
     }

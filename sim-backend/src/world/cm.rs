@@ -125,7 +125,7 @@ impl World {
             if self.in_order() {
                 self.note_arrivals(hca);
             }
-            self.wake(node, News { urgent: true, ..News::default() });
+            self.wake(node, News { event: true, ..News::default() });
         }
         Some(answer)
     }

@@ -152,7 +152,7 @@ impl World {
     #[inline]
     pub(super) fn wake(&mut self, node: NodeId, news: News) {
         // Where events have an order, it is they that are left: see `look_once`.
-        let urgent = news.urgent && !self.in_order();
+        let urgent = news.urgent || (news.event && !self.in_order());
         let machine = &mut self.state.machines[node.index()];
         let Activity::Parked(style) = machine.activity else {
             machine.urgent |= urgent;
@@ -162,7 +162,7 @@ impl World {
             Wait::Poll => news.completion,
             Wait::Notify => news.channel,
         };
-        if wanted || news.urgent {
+        if wanted || news.event || news.urgent {
             machine.urgent |= urgent;
             let woken = machine.step_at == Nanos::MAX;
             if woken && style == Wait::Notify {

@@ -180,7 +180,7 @@ impl World {
                 self.stamp_completions(hca);
             }
         }
-        if news.urgent && self.in_order() {
+        if news.event && self.in_order() {
             self.note_arrivals(hca);
         }
     }

@@ -33,7 +33,7 @@ pub(crate) struct Untimed {
     /// By adapter, by place.
     pairs: Vec<Vec<Pair>>,
     nodes: Vec<Machine>,
-    /// By adapter.
+    /// By node.
     arrivals: Vec<Arrivals>,
     broken: Vec<Broken>,
     /// How often each was broken of what ever was.

@@ -218,8 +218,8 @@ impl World {
             return;
         }
         // So have events, where they are in one order with completions.
-        let events = !self.in_order() && (news.urgent || news.established.is_some());
-        if events || news.channel {
+        let events = !self.in_order() && (news.event || news.established.is_some());
+        if events || news.urgent || news.channel {
             self.touch(object::node(node), AccessKind::Write);
         }
         if woken {

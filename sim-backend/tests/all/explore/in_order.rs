@@ -2,11 +2,14 @@
 
 use super::walks::busy;
 use super::world::{Act, Plan, World};
-use weft_sim::explore::{Enabled, Outcome};
-use weft_verbs::{CmEvent, CompletionQueue, ConnectionManager, Modify, QueuePair, Wait};
+use weft_sim::explore::{AccessKind, Enabled, Footprint, Outcome};
+use weft_verbs::{
+    CmEvent, CompletionQueue, ConnectionManager, Context, Disk, DiskCall, Modify, QueuePair, Wait,
+};
 
 const DELIVERY: u64 = 1;
 const STEP: u64 = 5;
+const DISK_CALL: u64 = 11;
 
 fn kind(enabled: &Enabled) -> u64 {
     enabled.event.0 >> 60
@@ -57,4 +60,28 @@ fn an_event_waits_for_the_completions_before_it_and_for_no_others() {
         assert!(matches!(place.cm.event(), Some(CmEvent::Request { .. })));
         assert_eq!(place.cq.poll(&mut done, 16), Ok(if forgets { 0 } else { 2 }));
     }
+}
+
+/// Whether node 0 steps for nothing but the message that has come from node 1, by what its step says. It waits; and if `ends`, a call of its
+/// disk has ended before the message came.
+fn steps_for_a_message_alone(ends: bool) -> bool {
+    let acts = vec![vec![], vec![Act::Send { peer: 0, signaled: false }]];
+    let world = World::new(Plan { acts, in_order: true, ..busy(Wait::Poll) });
+    happen(&world, |enabled| kind(enabled) == STEP);
+    let disk = world.places[0].ctx.disk().unwrap();
+    let _call = ends.then(|| disk.begin(DiskCall::List));
+    happen(&world, |enabled| kind(enabled) == DISK_CALL);
+    happen(&world, |enabled| kind(enabled) == DELIVERY);
+    let mut out = vec![];
+    world.fabric.enabled(&mut out);
+    let step = out.iter().find(|enabled| is_step_of(enabled, 0)).expect("a message is there");
+    let mut touched = Footprint::new();
+    world.fabric.take(step.event, Outcome::Done, Some(&mut touched)).unwrap();
+    touched.touches().iter().any(|touch| touch.kind == AccessKind::EnablingEdge)
+}
+
+#[test]
+fn a_step_that_the_end_of_a_disk_call_made_possible_is_none_for_a_message_alone() {
+    assert!(steps_for_a_message_alone(false));
+    assert!(!steps_for_a_message_alone(true), "it would be without the message");
 }
