@@ -224,8 +224,8 @@ impl Fabric {
         self.world.borrow().state.faults.records().to_vec()
     }
 
-    /// Breaks or mends a node's disk: while it is broken, every transfer and sync ends in an error (EIO). Ignored for a node
-    /// that is not there.
+    /// Breaks or mends a node's disk: while it is broken, every transfer, sync, resize and removal ends in an error
+    /// (EIO). Ignored for a node that is not there.
     pub fn break_disk(&self, node: NodeId, broken: bool) {
         self.world.borrow_mut().break_disk(node, broken);
     }

@@ -138,7 +138,7 @@ pub(crate) struct Disk<R> {
     undecided: Undecided,
     /// How many versions of sectors were ever undecided.
     versions: u32,
-    /// Every transfer and every sync fails.
+    /// Every transfer, sync, resize and removal fails.
     pub broken: bool,
     /// There is no more room than this.
     limit: Option<u64>,
