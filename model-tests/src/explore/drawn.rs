@@ -273,6 +273,21 @@ mod tests {
         assert!(worlds.len() > 40, "of {} worlds", worlds.len());
     }
 
+    /// What the list has is what is changed: a call that makes no sense there would be drawn in no script.
+    #[test]
+    fn every_script_of_the_list_whose_calls_may_be_dropped_makes_sense() {
+        let drawn = all();
+        let mut worlds = 0;
+        for (entry, size) in &drawn.worlds {
+            let notations = drawn.notations(entry);
+            if !notations.dropped_or_not(size).is_empty() {
+                worlds += 1;
+                assert!(notations.make_sense(entry, size), "{} {size}", entry.name);
+            }
+        }
+        assert!(worlds > 20, "{worlds}");
+    }
+
     fn planted() -> Entry {
         let all = systems::worlds().into_iter();
         all.into_iter().find(|entry| entry.name == "planted-ddss-one-look").expect("it is there")
