@@ -6,7 +6,7 @@ use super::sense::Notations;
 use super::size::Size;
 use super::system::{Stuck, Violation};
 use super::walk::{Strategy, Walk};
-use super::{Counterexample, Options};
+use super::{Counterexample, Options, Progress};
 use std::ops::ControlFlow;
 use thiserror::Error;
 
@@ -83,7 +83,7 @@ pub fn smallest(
 /// A world, and a run of it that fails.
 type Failing = (Box<dyn AnyModel>, Counterexample);
 
-/// The first world of these sizes that shows the failure, with its shortest run.
+/// The first world of these sizes that shows the failure, with its shortest run; none if `watch` breaks it off before.
 fn one_smaller(
     entry: &Entry,
     (sizes, drawn): (Vec<Size>, Option<&Notations>),
@@ -92,6 +92,9 @@ fn one_smaller(
     watch: Watch<'_>,
 ) -> Result<Option<Failing>, SmallerError> {
     for smaller in sizes {
+        if watch(&Progress::default()).is_break() {
+            return Ok(None);
+        }
         let Ok(mut model) = entry.build(&smaller) else { continue };
         if drawn.is_some_and(|notations| !notations.make_sense(entry, &smaller)) {
             continue;
@@ -120,7 +123,7 @@ pub(super) fn find(
             let mut look = |_, Walk { choices, violation }: Walk| {
                 let sought = violation.filter(|violation| options.looks_for(violation));
                 found = sought.map(|violation| Counterexample { violation, choices });
-                if found.is_some() { ControlFlow::Break(()) } else { watch(&super::Progress::default()) }
+                if found.is_some() { ControlFlow::Break(()) } else { watch(&Progress::default()) }
             };
             model.walks(strategy, &mut (0..most), options, &mut look)?;
             Ok(found)
@@ -148,18 +151,44 @@ mod tests {
     use super::*;
     use crate::systems;
     use std::collections::BTreeMap;
+    use std::sync::atomic::{AtomicU32, Ordering};
+
+    fn entry() -> Entry {
+        let all = systems::worlds().into_iter();
+        all.into_iter().find(|entry| entry.name == "sdp-dropped-write").expect("it is there")
+    }
+
+    /// A run of a size whose script was drawn.
+    fn drawn(size: &Size) -> Case {
+        let run = Counterexample { violation: Violation::new("deadlock", ""), choices: Choices::default() };
+        let notations = Notations(BTreeMap::from([("calls", Notation::Letters)]));
+        Case { size: size.clone(), run, drawn: Some(notations) }
+    }
 
     /// One writer less, and who reads waits for what the other one may drop.
     #[test]
     fn a_drawn_script_is_not_made_one_that_waits_for_what_may_be_dropped() {
-        let all = systems::worlds().into_iter();
-        let entry = all.into_iter().find(|entry| entry.name == "sdp-dropped-write").expect("it is there");
-        let run = Counterexample { violation: Violation::new("deadlock", ""), choices: Choices::default() };
         let size = Size::new([("calls", "cwww!w+r,rrrw")]);
-        let drawn = Some(Notations(BTreeMap::from([("calls", Notation::Letters)])));
-        let case = Case { size: size.clone(), run, drawn };
         let (hunt, options) = (Hunt::Explore(500), Options { livelock: 400, ..Options::default() });
-        let small = smallest(&entry, case, hunt, &options, &mut |_| ControlFlow::Continue(()));
+        let small = smallest(&entry(), drawn(&size), hunt, &options, &mut |_| ControlFlow::Continue(()));
         assert_eq!(small.map(|case| case.size), Ok(size));
+    }
+
+    #[test]
+    fn who_breaks_it_off_is_made_to_wait_for_no_other_size() {
+        static BUILT: AtomicU32 = AtomicU32::new(0);
+        let counted = Entry {
+            make: |size| {
+                BUILT.fetch_add(1, Ordering::Relaxed);
+                (entry().make)(size)
+            },
+            ..entry()
+        };
+        let size = Size::new([("calls", "cwww!w+r,rrrw")]);
+        let hunt = Hunt::Explore(500);
+        let small =
+            smallest(&counted, drawn(&size), hunt, &Options::default(), &mut |_| ControlFlow::Break(()));
+        assert_eq!(small.map(|case| case.size), Ok(size));
+        assert_eq!(BUILT.load(Ordering::Relaxed), 1, "the world in which it was found");
     }
 }
