@@ -4,7 +4,7 @@ use crate::panics::{self, Name};
 use std::num::NonZeroUsize;
 use std::ops::Range;
 use std::str::FromStr;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::thread;
 use std::time::Duration;
@@ -73,27 +73,27 @@ pub fn each<R, T, E>(
     T: Send,
     E: Send,
 {
-    let next = AtomicU64::new(seeds.start);
+    let (next, stopped) = (AtomicU64::new(seeds.start), AtomicBool::new(false));
     let (send, receive) = mpsc::sync_channel(WAITING);
     thread::scope(|scope| {
         for _ in 0..jobs.get() {
-            let (send, next, seeds, over, runner) = (send.clone(), &next, &seeds, &over, &runner);
+            let (send, next, stopped) = (send.clone(), &next, &stopped);
+            let (seeds, over, runner) = (&seeds, &over, &runner);
             scope.spawn(move || {
                 let mut runner = match runner() {
                     Ok(runner) => runner,
                     Err(error) => return drop(send.send(Err(error))),
                 };
-                while !over() {
+                while !stopped.load(Ordering::Relaxed) && !over() {
                     let seed = next.fetch_add(1, Ordering::Relaxed);
                     if !seeds.contains(&seed) {
                         return;
                     }
                     let result = panics::named(name, seed, || runner(seed));
-                    let stop = result.is_err();
-                    if stop {
-                        next.store(seeds.end, Ordering::Relaxed);
+                    if result.is_err() {
+                        stopped.store(true, Ordering::Relaxed);
                     }
-                    if send.send(result).is_err() || stop {
+                    if send.send(result).is_err() {
                         return;
                     }
                 }
@@ -177,5 +177,12 @@ mod tests {
     fn an_error_ends_it_and_what_is_over_does_not_begin() {
         assert_eq!(told(0..u64::MAX, 1, false, 7), ((0..7).collect(), vec![7]));
         assert_eq!(told(0..u64::MAX, 2, true, 7), (vec![], vec![]));
+    }
+
+    #[test]
+    fn behind_an_error_no_seed_is_run_again() {
+        let (right, errors) = told(0..u64::MAX, 3, false, 7);
+        assert!(right.is_sorted_by(|one, next| one < next), "each of {right:?} once");
+        assert_eq!(errors, [7]);
     }
 }
