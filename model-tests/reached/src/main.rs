@@ -13,17 +13,19 @@
 mod coverage;
 mod lines;
 mod mutants;
+mod plans;
 mod worlds;
 
 use clap::Parser;
 use lines::File;
 use mutants::Sample;
+use plans::{Explored, Plan, Times};
 use serde::Serialize;
 use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 use std::time::Instant;
-use worlds::{Build, Explored, Plan, Program, Times};
+use worlds::{Build, Met, Program};
 
 /// Which lines of the protocols no explored world reaches.
 #[derive(Parser)]
@@ -187,6 +189,12 @@ fn run(args: &Args) -> Result<(), String> {
     if let Some(sample) = &sample {
         first_broken(&explored)?;
         let drawn = Plan::drawn(&args.systems, args.drawn_seconds);
+        let plans = drawn.iter().map(|(kind, plan)| (&**kind, plan));
+        match program.first_violated(plans, jobs) {
+            Some(Met::Noticed(which)) => return Err(format!("{which}: a promise was broken")),
+            Some(Met::Killed(which)) => return Err(format!("{which}: does not end")),
+            None => {}
+        }
         sample.meet(&mut program, &explored, &drawn, jobs, args.only.clone().unwrap_or(1..=usize::MAX));
         return Ok(());
     }

@@ -6,7 +6,8 @@
 //! First no mutant runs, and each exploration tells which of their places it executes. One that does not come to a place is the same
 //! with its mutant, and is left out there.
 
-use crate::worlds::{Build, CHOOSES, Explored, Plan, Program, TELLS};
+use crate::plans::{Explored, Plan};
+use crate::worlds::{Build, CHOOSES, Met, Program, TELLS};
 use serde::Deserialize;
 use std::fs;
 use std::ops::RangeInclusive;
@@ -102,7 +103,7 @@ impl Sample {
         jobs: usize,
         numbers: RangeInclusive<usize>,
     ) {
-        let (mut noticed, mut all) = (0, 0);
+        let (mut noticed, mut killed, mut all) = (0, 0, 0);
         for (number, mutant) in (1..).zip(&self.mutant).filter(|(number, _)| numbers.contains(number)) {
             program.mutant = Some(number);
             let began = Instant::now();
@@ -110,24 +111,34 @@ impl Sample {
                 explored.iter().filter(|explored| explored.met.contains(&number)).collect();
             // Those without faults end soonest, and notice most.
             come.sort_by_key(|explored| !explored.is_quiet());
-            let by =
+            let met =
                 program.first_violated(come.iter().map(|come| (&*come.world, &come.plan)), jobs).or_else(
                     || program.first_violated(drawn_plans.iter().map(|(kind, plan)| (&**kind, plan)), jobs),
                 );
             let seconds = began.elapsed().as_secs_f64();
             let Mutant { drawn, does, file, equal, .. } = mutant;
-            let what = by.as_deref().unwrap_or(if equal.is_some() { "equal" } else { "survived" });
+            let what = match &met {
+                Some(Met::Noticed(by)) => by.clone(),
+                Some(Met::Killed(by)) => format!("killed: {by}"),
+                None => if equal.is_some() { "equal" } else { "survived" }.to_owned(),
+            };
             let (file, come) = (file.display(), come.len());
             println!(
                 "{number:>3} {drawn:<5} {seconds:>6.1} s of {come:>4} explorations  {what:<50} {file}: {does}"
             );
             if equal.is_none() {
                 all += 1;
-                noticed += usize::from(by.is_some());
+                noticed += usize::from(matches!(met, Some(Met::Noticed(_))));
+                killed += usize::from(matches!(met, Some(Met::Killed(_))));
             }
         }
         let share = 100.0 * noticed as f64 / f64::from(all.max(1));
         println!("{noticed} of {all} that are no equal programs were noticed ({share:.0} %)");
+        if killed > 0 {
+            println!(
+                "{killed} had an exploration that did not end and was killed: whether they are noticed is open"
+            );
+        }
     }
 }
 

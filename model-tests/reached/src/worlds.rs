@@ -1,10 +1,11 @@
 //! Which worlds systems have, and exploring them with a program that counts what it executes.
 
-use serde::{Deserialize, Serialize, Serializer};
+use crate::plans::{Explored, How, Plan, Times};
+use serde::Deserialize;
 use std::collections::BTreeSet;
-use std::fmt;
+use std::io::{self, Read};
 use std::path::{Path, PathBuf};
-use std::process::{Command, ExitStatus, Output, Stdio};
+use std::process::{Command, ExitStatus, Stdio};
 use std::sync::Mutex;
 use std::sync::atomic::AtomicUsize;
 use std::sync::atomic::Ordering::Relaxed;
@@ -17,15 +18,6 @@ pub const CHOOSES: &str = "WEFT_MUTANT";
 /// The variable that says in which file it is told which mutants' places are executed.
 pub const TELLS: &str = "WEFT_MUTANTS_MET";
 
-/// For how long each world is explored, in seconds.
-#[derive(Clone, Copy)]
-pub struct Times {
-    /// In every order, without faults and with each kind of them.
-    pub check: f64,
-    /// By walks.
-    pub walks: f64,
-}
-
 /// How `weft` is built.
 #[derive(Clone, Copy)]
 pub struct Build {
@@ -35,93 +27,6 @@ pub struct Build {
     pub release: bool,
     /// Without a word.
     pub quiet: bool,
-}
-
-/// How a world is explored.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum How {
-    /// Every order, without faults.
-    Quiet,
-    /// Every order, with one fault of a kind at any point.
-    Fault(Outcome),
-    /// Walks at random, with up to two faults of any kind that leaves nodes as they are. (Two crashes leave no majority of three.)
-    Walks,
-    /// Walks at random, with one node that crashes, restarts or is slow.
-    MortalWalks,
-    /// Scripts that are drawn.
-    Drawn,
-}
-
-impl fmt::Display for How {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            How::Quiet => f.write_str("no fault"),
-            How::Fault(outcome) => f.write_str(outcome.name()),
-            How::Walks => f.write_str("walks"),
-            How::MortalWalks => f.write_str("walks with a crash"),
-            How::Drawn => f.write_str("drawn"),
-        }
-    }
-}
-
-impl Serialize for How {
-    fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
-        to.collect_str(self)
-    }
-}
-
-/// An exploration: a world, and how it was explored.
-#[derive(Clone, Debug, Serialize)]
-pub struct Explored {
-    /// The world.
-    pub world: String,
-    /// How it was, for who explores the same once more.
-    #[serde(flatten)]
-    pub plan: Plan,
-    /// How many executions there were.
-    pub executions: u64,
-    /// Whether one of them broke a promise.
-    pub violated: bool,
-    /// Whether there were no more.
-    pub exhaustive: bool,
-    /// The mutants whose places were executed, if the program has some.
-    #[serde(skip)]
-    pub met: BTreeSet<usize>,
-}
-
-impl Explored {
-    /// Whether there were no faults.
-    pub fn is_quiet(&self) -> bool {
-        self.plan.how == How::Quiet
-    }
-}
-
-/// How a world is explored, and for how long at most.
-#[derive(Clone, Debug, Serialize)]
-pub struct Plan {
-    /// The kind of the one fault in an execution, if there is any; or walks.
-    pub how: How,
-    #[serde(skip)]
-    kinds: String,
-    #[serde(skip)]
-    seconds: f64,
-}
-
-impl Plan {
-    /// Scripts that are drawn for the worlds of each of these systems, for so many seconds altogether. (Members by themselves have no
-    /// scripts.)
-    pub fn drawn(systems: &[String], seconds: f64) -> Vec<(String, Plan)> {
-        let systems: Vec<&String> = systems.iter().filter(|system| *system != "members").collect();
-        let each = seconds / systems.len().max(1) as f64;
-        let plan = Plan { how: How::Drawn, kinds: String::new(), seconds: each };
-        match (each > 0.0, systems.is_empty()) {
-            (false, _) => Vec::new(),
-            (true, true) => vec![("worlds".into(), plan)],
-            (true, false) => {
-                systems.iter().map(|system| (format!("worlds-{system}"), plan.clone())).collect()
-            }
-        }
-    }
 }
 
 /// An instrumented `weft`, and where its profiles go.
@@ -136,8 +41,26 @@ pub struct Program {
     next: AtomicUsize,
 }
 
-/// What a run takes beyond the time that it is given: it may end what it has begun, and make a failure small.
-const PATIENCE: Duration = Duration::from_secs(60);
+/// For how long a run makes a failure small, in seconds: nobody looks at it.
+const SHRINKS: &str = "0.001";
+
+/// What came of exploring a world.
+enum Came {
+    /// It was explored.
+    Explored(Explored),
+    /// It has no such fault.
+    NoSuchFault,
+    /// It did not end, and was killed.
+    Killed,
+}
+
+/// What a mutant comes to.
+pub enum Met {
+    /// An exploration did not hold, or failed: which one.
+    Noticed(String),
+    /// An exploration did not end, and was killed: which one.
+    Killed(String),
+}
 
 impl Program {
     /// Builds it in a folder of its own, beside whatever else is built.
@@ -216,8 +139,17 @@ impl Program {
         Ok(listed.worlds.iter().filter(wanted).map(|world| world.name.clone()).collect())
     }
 
-    /// Explores a world. `None` if it has no such fault.
-    fn explore(&self, world: &str, plan: &Plan) -> Result<Option<Explored>, String> {
+    /// Explores a world to the end of its time. `None` if it has no such fault.
+    fn explored(&self, world: &str, plan: &Plan) -> Result<Option<Explored>, String> {
+        match self.explore(world, plan)? {
+            Came::Explored(explored) => Ok(Some(explored)),
+            Came::NoSuchFault => Ok(None),
+            Came::Killed => Err(format!("{world}, {}: does not end", plan.how)),
+        }
+    }
+
+    /// Explores a world, as long as it ends.
+    fn explore(&self, world: &str, plan: &Plan) -> Result<Came, String> {
         let Plan { how, kinds, seconds } = plan;
         let (how, seconds) = (*how, seconds.to_string());
         let mut command = self.command("%4m.profraw");
@@ -236,23 +168,25 @@ impl Program {
             How::Walks => drop(command.args(["--faults", "0"])),
             How::Quiet | How::Drawn => {}
         }
-        command.args(["--quiet", "--json", "--save", "/dev/null"]);
+        command.args(["--quiet", "--json", "--save", "/dev/null", "--shrink-seconds", SHRINKS]);
         let name = || format!("{world}, {how}");
-        let output = output(command, PATIENCE).map_err(|why| format!("{}: {why}", name()))?;
-        let violated = match End::of(output.status) {
-            End::NoSuchFault if how != How::Quiet => return Ok(None),
+        let output = plan.patience().and_then(|patience| output(command, patience));
+        let Some((status, said)) = output.map_err(|why| format!("{}: {why}", name()))? else {
+            return Ok(Came::Killed);
+        };
+        let violated = match End::of(status) {
+            End::NoSuchFault if how != How::Quiet => return Ok(Came::NoSuchFault),
             End::Held => false,
             End::Violated => true,
-            _ => return Err(format!("{}: weft ended with {}", name(), output.status)),
+            _ => return Err(format!("{}: weft ended with {status}", name())),
         };
-        let report: Report =
-            serde_json::from_slice(&output.stdout).map_err(|why| format!("{}: {why}", name()))?;
+        let report: Report = serde_json::from_slice(&said).map_err(|why| format!("{}: {why}", name()))?;
         let executions = report.executions.or(report.seeds).unwrap_or_default();
         let exhaustive = report.exhaustive.unwrap_or(false);
         let told = std::fs::read_to_string(&tells).unwrap_or_default();
         let _ = std::fs::remove_file(&tells);
         let met = told.lines().filter_map(|number| number.parse().ok()).collect();
-        Ok(Some(Explored {
+        Ok(Came::Explored(Explored {
             world: world.to_owned(),
             plan: plan.clone(),
             executions,
@@ -277,7 +211,7 @@ impl Program {
                 _ => "",
             };
             let plan = Plan { how, kinds: kinds.to_owned(), seconds: check };
-            let Some(explored) = self.explore(world, &plan)? else { continue };
+            let Some(explored) = self.explored(world, &plan)? else { continue };
             match kinds {
                 "" => {}
                 "crash" | "restart" | "slow-node" => mortal.push(kinds),
@@ -288,7 +222,7 @@ impl Program {
         let mortal = (!mortal.is_empty()).then_some((How::MortalWalks, mortal));
         for (how, kinds) in [(How::Walks, lasting)].into_iter().chain(mortal).filter(|_| walks > 0.0) {
             let plan = Plan { how, kinds: kinds.join(","), seconds: walks };
-            self.explore(world, &plan)?.into_iter().for_each(tell);
+            self.explored(world, &plan)?.into_iter().for_each(tell);
         }
         Ok(())
     }
@@ -323,19 +257,22 @@ impl Program {
         }
     }
 
-    /// Explores worlds, each by its plan, until one does not hold, or does not even end: what that was.
+    /// Explores worlds, each by its plan, until one does not hold, or does not even end: what that was. (Where one does not end, the others
+    /// that come to the same place seldom do, and it takes a minute to see that of each.)
     pub fn first_violated<'a>(
         &self,
         all: impl Iterator<Item = (&'a str, &'a Plan)>,
         jobs: usize,
-    ) -> Option<String> {
+    ) -> Option<Met> {
         let first = Mutex::new(None);
         let all: Vec<(&str, &Plan)> = all.collect();
         each(&all, jobs, &|&(world, plan)| {
+            let name = || format!("{world}, {}", plan.how);
             let wrong = match self.explore(world, plan) {
-                Ok(Some(explored)) if !explored.violated => None,
-                Ok(_) => Some(format!("{world}, {}", plan.how)),
-                Err(why) => Some(why),
+                Ok(Came::Explored(explored)) if !explored.violated => None,
+                Ok(Came::Explored(_) | Came::NoSuchFault) => Some(Met::Noticed(name())),
+                Ok(Came::Killed) => Some(Met::Killed(name())),
+                Err(why) => Some(Met::Noticed(why)),
             };
             let mut first = first.lock().expect("no worker panics");
             *first = first.take().or(wrong);
@@ -365,19 +302,30 @@ fn each<T: Sync>(all: &[T], jobs: usize, run: &(dyn Fn(&T) -> bool + Sync)) {
     std::thread::scope(|scope| (0..jobs.max(1)).for_each(|_| drop(scope.spawn(work))));
 }
 
-/// Runs a command to its end. One that does not end is killed.
-fn output(mut command: Command, patience: Duration) -> Result<Output, String> {
-    let mut child = command.stdout(Stdio::piped()).spawn().map_err(|why| why.to_string())?;
-    let until = Instant::now() + patience;
-    while child.try_wait().map_err(|why| why.to_string())?.is_none() {
-        if Instant::now() > until {
-            let _ = child.kill();
-            let _ = child.wait();
-            return Err("does not end".into());
+/// Runs a command to its end: how it ended, and what it said. `None` if it does not end: then it is killed.
+fn output(mut command: Command, patience: Duration) -> Result<Option<(ExitStatus, Vec<u8>)>, String> {
+    let wrong = |why: io::Error| why.to_string();
+    let mut child = command.stdout(Stdio::piped()).spawn().map_err(wrong)?;
+    let mut pipe = child.stdout.take().expect("it was asked for");
+    // A pipe holds little: it is read while the command runs.
+    let reader = std::thread::spawn(move || {
+        let mut said = Vec::new();
+        pipe.read_to_end(&mut said).map(|_| said)
+    });
+    let began = Instant::now();
+    let status = loop {
+        match child.try_wait().map_err(wrong)? {
+            Some(status) => break status,
+            None if began.elapsed() > patience => {
+                let _ = child.kill();
+                let _ = child.wait();
+                return Ok(None);
+            }
+            None => std::thread::sleep(Duration::from_millis(10)),
         }
-        std::thread::sleep(Duration::from_millis(10));
-    }
-    child.wait_with_output().map_err(|why| why.to_string())
+    };
+    let said = reader.join().expect("who reads does not panic").map_err(wrong)?;
+    Ok(Some((status, said)))
 }
 
 impl Drop for Program {
@@ -431,4 +379,22 @@ struct Report {
     executions: Option<u64>,
     exhaustive: Option<bool>,
     seeds: Option<u64>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_run_that_was_killed_is_told_from_one_that_failed() {
+        let run = |line: &str, patience| {
+            let mut shell = Command::new("sh");
+            shell.args(["-c", line]);
+            let output = output(shell, Duration::from_secs(patience)).expect("there is a shell");
+            output.map(|(status, said)| (status.code(), said.len()))
+        };
+        assert_eq!(run("exec sleep 600", 0), None);
+        assert_eq!(run("echo no; exit 7", 60), Some((Some(7), 3)));
+        assert_eq!(run("head -c 300000 /dev/zero", 60), Some((Some(0), 300_000)), "more than a pipe holds");
+    }
 }
