@@ -233,7 +233,7 @@ fn of_files(why: &RemoteError) -> Failed {
 
 /// The same of segments.
 fn of_segments(why: &NamedError) -> Failed {
-    use DdssError::{Absent, Closed, NotExecuted, Send, Slow, Verbs};
+    use DdssError::{Absent, Closed, NotExecuted, Out, Send, Slow, Verbs};
     let is_final = !match why {
         NamedError::Restless(_) => true,
         NamedError::Ddss(why) => {
@@ -244,6 +244,7 @@ fn of_segments(why: &NamedError) -> Failed {
                     | DdssError::Memory
                     | DdssError::Unknown
                     | NotExecuted(_)
+                    | Out
                     | Send(_)
                     | Slow
                     | Verbs(_)
@@ -299,5 +300,7 @@ mod tests {
         assert!(file(FsError::Exists) && file(FsError::NotFound) && file(FsError::Distribution));
         assert!(of_segments(&NamedError::Name).is_final);
         assert!(!of_segments(&NamedError::Ddss(DdssError::Absent(Rank::from_index(1)))).is_final);
+        // The next call goes to another node.
+        assert!(!of_segments(&NamedError::Ddss(DdssError::Out)).is_final);
     }
 }
