@@ -200,7 +200,8 @@ impl<N: Network> Coordinator<N> {
 
 /// A connection that has proved who it is.
 struct Conn {
-    out: mpsc::Sender<Out>,
+    /// The queue of what it is told; none once it is being closed.
+    out: Option<mpsc::Sender<Out>>,
     client: bool,
 }
 
@@ -332,12 +333,12 @@ impl<N: Network> Service<N> {
         match input {
             Input::Opened(Opening::Join(join), out) => {
                 self.door.leave(conn.0);
-                self.conns.insert(conn, Conn { out, client: false });
+                self.conns.insert(conn, Conn { out: Some(out), client: false });
                 self.roster.join(now, conn, from.ip(), join);
             }
             Input::Opened(Opening::Ask(ask), out) => {
                 self.door.leave(conn.0);
-                self.conns.insert(conn, Conn { out, client: true });
+                self.conns.insert(conn, Conn { out: Some(out), client: true });
                 self.clients += 1;
                 self.answer(conn, from, ask);
             }
@@ -451,7 +452,8 @@ impl<N: Network> Service<N> {
 
     /// Says something to a connection. One that has not read so much that its queue is full is closed.
     fn say(&mut self, conn: ConnId, out: Out) {
-        if self.conns.get(&conn).is_some_and(|conn| conn.out.try_send(out).is_err()) {
+        let queue = self.conns.get(&conn).and_then(|conn| conn.out.as_ref());
+        if queue.is_some_and(|queue| queue.try_send(out).is_err()) {
             self.close(conn);
         }
     }
@@ -459,8 +461,8 @@ impl<N: Network> Service<N> {
     /// Closes a connection once all is written that waits.
     fn close(&mut self, conn: ConnId) {
         // Its task ends when the sender of its queue is gone.
-        if let Some(Conn { out, .. }) = self.conns.get_mut(&conn) {
-            *out = mpsc::channel(1).0;
+        if let Some(conn) = self.conns.get_mut(&conn) {
+            conn.out = None;
         }
     }
 

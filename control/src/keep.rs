@@ -360,7 +360,7 @@ impl<N: Network> Keeper<N> {
             self.unconfirmed.remove(&entry.rank);
         }
         self.members.send_modify(|members| {
-            members.entries.extend(entries.into_iter().map(|entry| (entry.rank, entry)));
+            entries.into_iter().for_each(|entry| learn(&mut members.entries, entry));
         });
     }
 
@@ -375,13 +375,28 @@ impl<N: Network> Keeper<N> {
         self.members.send_modify(|members| {
             for rank in gone {
                 let Some(entry) = members.entries.get_mut(&rank) else { continue };
-                if entry.presence == Presence::Present {
-                    entry.presence = Presence::Lost(NOT_COME.to_string());
-                }
+                miss(entry);
                 known.push(entry.clone());
             }
         });
         known
+    }
+}
+
+/// Takes what the coordinator says of a rank. Where that is a node which has not come to it, the coordinator has it from another node, which
+/// may have been cut off when the node was last started: a node that knows of the rank itself keeps what a coordinator had told it.
+fn learn(known: &mut BTreeMap<u32, Entry>, told: Entry) {
+    let has_not_come = matches!(&told.presence, Presence::Lost(why) if why == NOT_COME);
+    match known.get_mut(&told.rank) {
+        Some(entry) if has_not_come => miss(entry),
+        _ => drop(known.insert(told.rank, told)),
+    }
+}
+
+/// A node has not come to the new coordinator.
+fn miss(entry: &mut Entry) {
+    if entry.presence == Presence::Present {
+        entry.presence = Presence::Lost(NOT_COME.to_string());
     }
 }
 

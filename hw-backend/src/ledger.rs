@@ -9,6 +9,7 @@ use crate::convert::wc_error;
 use crate::ffi::{Ah, Mr, RawWc};
 use crate::memory::HwMr;
 use rdma_sys as sys;
+use std::collections::BTreeSet;
 use std::rc::Rc;
 use weft_verbs::{Done, QpNum, Sge, UdSource, VerbsError, WcError, WcOp, WorkCompletion};
 
@@ -207,6 +208,8 @@ const GENERATION_BITS: u32 = 10;
 pub(crate) struct Ledgers {
     entries: Vec<Entry>,
     free: Vec<QueueIndex>,
+    /// The open queue pairs for datagrams: a completion of a shared receive queue names a queue pair by its number alone.
+    datagrams: BTreeSet<QpNum>,
     /// What requests held that have ended with another one's completion. See [`Ledgers::put_aside`].
     aside: Vec<Hold>,
 }
@@ -220,7 +223,7 @@ impl Ledgers {
         (sends, receives): (u32, u32),
     ) -> Result<QueueIndex, VerbsError> {
         let (send, receive) = (Ring::new(sends), Ring::new(receives));
-        self.insert(|generation| Entry {
+        let index = self.insert(|generation| Entry {
             generation,
             num,
             datagrams,
@@ -228,7 +231,11 @@ impl Ledgers {
             send,
             receive,
             shared: None,
-        })
+        })?;
+        if datagrams {
+            self.datagrams.insert(num);
+        }
+        Ok(index)
     }
 
     /// A ledger for a shared receive queue.
@@ -266,7 +273,9 @@ impl Ledgers {
         self.reset(index, released);
         let entry = &mut self.entries[index as usize];
         (entry.send, entry.receive, entry.shared) = (Ring::new(0), Ring::new(0), None);
-        entry.datagrams = false;
+        if std::mem::take(&mut entry.datagrams) {
+            self.datagrams.remove(&entry.num);
+        }
         self.free.push(index);
     }
 
@@ -358,7 +367,7 @@ impl Ledgers {
             return Hold::None;
         };
         let qp = QpNum(wc.qp_num);
-        let result = outcome(wc, self.is_for_datagrams(qp));
+        let result = outcome(wc, self.datagrams.contains(&qp));
         out.push(WorkCompletion { wr_id, qp, result });
         hold
     }
@@ -372,11 +381,6 @@ impl Ledgers {
     /// Whether a request of a queue pair is known to have failed.
     pub(crate) fn has_failed(&self, index: QueueIndex) -> bool {
         self.entries[index as usize].failed
-    }
-
-    /// Whether a queue pair on a shared receive queue is one of datagrams. By search: such are rare.
-    fn is_for_datagrams(&self, num: QpNum) -> bool {
-        self.entries.iter().any(|entry| entry.datagrams && entry.num == num)
     }
 }
 
@@ -456,3 +460,7 @@ fn received(wc: &RawWc, datagram: bool) -> Done {
 fn source(wc: &RawWc) -> UdSource {
     UdSource { qp: QpNum(wc.src_qp), lid: wc.slid, sl: wc.sl, grh: wc.flags & WITH_GRH != 0 }
 }
+
+#[cfg(test)]
+#[path = "ledger_tests.rs"]
+mod tests;

@@ -42,7 +42,8 @@ impl Choice {
     }
 
     /// Opens the one device: where none is named, the first one that has an IP address, or else the first one that can be opened. One whose
-    /// link comes up late is the same one as ever. The machine's disk is that store, if there is one.
+    /// link comes up late is the same one as ever, unless it gets its address with the link only: which ones were left out for want of one
+    /// is said. The machine's disk is that store, if there is one.
     pub fn open(&self, store: Option<&Arc<Objects>>) -> Result<HwContext, Failure> {
         if self.devices.len() > 1 {
             let named = self.devices.len();
@@ -50,7 +51,19 @@ impl Choice {
         }
         let found = self.candidates()?;
         let opened = found.iter().map(|device| self.choose(device, store));
-        first_usable(opened, has_address).unwrap_or_else(|| Err(absent(None)))
+        let mut left_out = Vec::new();
+        let will_do = |context: &HwContext| {
+            let has_address = has_address(context);
+            if !has_address {
+                left_out.push(context.device_name().to_string());
+            }
+            has_address
+        };
+        let chosen = first_usable(opened, will_do).unwrap_or_else(|| Err(absent(None)))?;
+        if has_address(&chosen) && !left_out.is_empty() {
+            tracing::warn!("{}", guessed(chosen.device_name(), &left_out));
+        }
+        Ok(chosen)
     }
 
     /// The same, of the device that was chosen by it: whoever opens it once more has that one.
@@ -125,7 +138,7 @@ impl Choice {
 /// first one is not. None of no device.
 fn first_usable<C, E>(
     opened: impl IntoIterator<Item = Result<C, E>>,
-    will_do: impl Fn(&C) -> bool,
+    mut will_do: impl FnMut(&C) -> bool,
 ) -> Option<Result<C, E>> {
     let (mut open, mut refused) = (None, None);
     for one in opened {
@@ -136,6 +149,12 @@ fn first_usable<C, E>(
         }
     }
     open.map(Ok).or(refused.map(Err))
+}
+
+/// That a device was taken which may not be the one that is meant.
+fn guessed(taken: &str, left_out: &[String]) -> String {
+    let left_out = left_out.join(", ");
+    format!("takes device {taken}, since {left_out} has no IP address, or not yet: to be sure, name one")
 }
 
 /// Whether a device is on a network at all. Whether its link is up now is no matter: a node that took another card because a switch was
@@ -187,6 +206,12 @@ mod tests {
         assert_eq!(chosen("xx--"), Some(Ok(2)), "the first that is open says itself what it lacks");
         assert_eq!(chosen("xx"), Some(Err(0)), "the first reason is told");
         assert_eq!(chosen(""), None);
+    }
+
+    #[test]
+    fn a_device_that_may_get_its_address_late_is_told_to_have_been_left_out() {
+        let line = guessed("mlx5_1", &["mlx5_0".to_string()]);
+        assert!(line.contains("device mlx5_1") && line.contains("mlx5_0 has no IP address"), "{line}");
     }
 
     #[test]

@@ -91,12 +91,13 @@ pub struct Systems {
     pub file_servers: u32,
     /// What carries them: an RDMA device, or byte streams for machines that have none. Default: an RDMA device.
     pub wire: Wire,
-    /// For how many milliseconds a lease runs: what a node that died had locked goes on after that. Default: 3,000, a patience.
+    /// For how many milliseconds a lease runs: what a node that died had locked goes on after that. Default: 9,000, a patience.
     pub lease_ms: u64,
-    /// By how many milliseconds two clocks may differ over one lease. Default: 30, a hundred times what crystals drift in 3 s.
+    /// By how many milliseconds two clocks may differ over one lease. Default: 90, a hundred times what crystals drift in 9 s.
     pub drift_ms: u64,
     /// How many milliseconds a node that is asked may be silent before it is suspected: more than a connection between nodes that live is
-    /// ever away. Default: 3,000: an adapter asks for up to 2.2 s before it says that a connection has broken, and then another one is made.
+    /// ever away. Default: 9,000: an adapter asks for up to 2.2 s before it says that a connection has broken, and where the request for
+    /// another one is lost, the system repeats it after 4 to 6.2 s.
     pub patience_ms: u64,
 }
 
@@ -114,7 +115,7 @@ pub enum Wire {
 impl Default for Systems {
     fn default() -> Systems {
         let (segments, file_servers, wire) = (false, 0, Wire::default());
-        Systems { segments, file_servers, wire, lease_ms: 3_000, drift_ms: 30, patience_ms: 3_000 }
+        Systems { segments, file_servers, wire, lease_ms: 9_000, drift_ms: 90, patience_ms: 9_000 }
     }
 }
 
@@ -311,7 +312,7 @@ mod tests {
             (format!("{SMALL}[nodes]\n"), "unknown field `nodes`"),
             (format!("{SMALL}[systems]\nlease_ms = 0\n"), "[systems] lease_ms = 0: 1 to 3600000"),
             (format!("{SMALL}[systems]\nfile_servers = 3\n"), "[systems] file_servers = 3: at most 2"),
-            (format!("{SMALL}[systems]\ndrift_ms = 3000\n"), "[systems] drift_ms = 3000: less than lease_ms"),
+            (format!("{SMALL}[systems]\ndrift_ms = 9000\n"), "[systems] drift_ms = 9000: less than lease_ms"),
             (
                 format!("{SMALL}[systems]\nsegments = true\nwire = \"tcp\"\n"),
                 "[systems] segments = true: they need RDMA devices",

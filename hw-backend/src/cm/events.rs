@@ -3,6 +3,7 @@
 use super::header::{self, Header};
 use super::{Connection, Manager, RESOLVE_MS, Stage, Wanted};
 use crate::ffi::{CmMessage, EventKind};
+use std::net::IpAddr;
 use weft_verbs::{CmEvent, CmId, Device, Modify, Mtu, QueuePair, RejectReason};
 
 /// Reasons of IBA 12.6.7.2 as `rdma_cm` passes them on.
@@ -45,10 +46,11 @@ impl Manager {
         let key = self.fresh();
         identity.rename(key);
         let wanted = Wanted { header, depth: message.initiator_depth };
+        let peer = asker(identity.peer());
         let connection = Connection {
             stage: Stage::Requested,
             identity,
-            peer: format!("a peer's queue pair {}", message.qp),
+            peer,
             qp: None,
             terms: None,
             wanted: Some(wanted),
@@ -163,5 +165,21 @@ impl Manager {
             return self.fail(key, &connection, "it was ended before it was confirmed");
         }
         self.raise(CmEvent::Disconnected { id: CmId(key) });
+    }
+}
+
+/// Who has asked, for people. All attempts of one machine have the same name, so that what comes of them is told once.
+fn asker(at: Option<IpAddr>) -> String {
+    at.map_or("a machine that asked".to_string(), |at| format!("{at}, which asked,"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_asks_is_named_by_its_address_alone() {
+        assert_eq!(asker(Some(IpAddr::from([10, 0, 0, 2]))), "10.0.0.2, which asked,");
+        assert_eq!(asker(None), "a machine that asked");
     }
 }

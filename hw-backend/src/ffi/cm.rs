@@ -7,7 +7,7 @@ use super::{errno, refused};
 use crate::census::{Counted, Kind};
 use rdma_sys as sys;
 use std::ffi::CStr;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::ptr::NonNull;
 use std::rc::Rc;
 use weft_verbs::{Result, VerbsError};
@@ -93,8 +93,6 @@ pub(crate) struct CmMessage {
     pub private: Vec<u8>,
     /// The most reads and atomics that we may have in flight, as the peer serves them.
     pub initiator_depth: u8,
-    /// The peer's queue pair.
-    pub qp: u32,
 }
 
 /// What a side brings into a connection.
@@ -219,6 +217,17 @@ impl CmIdentity {
         }
     }
 
+    /// The address of the peer; none before it is known.
+    pub(crate) fn peer(&self) -> Option<IpAddr> {
+        // SAFETY: the identity lives; the library writes the field when it processes an event, on this thread. The field has room for
+        // addresses of all families, and is zero or begins with one.
+        let raw = unsafe {
+            let field = &raw const (*self.ptr.as_ptr()).route.addr.dst_addr_union;
+            field.cast::<RawAddress>().read()
+        };
+        raw.ip()
+    }
+
     /// Attributes for its queue pair in a state (one of `rdma_sys::ibv_qp_state`): path, numbers, time-outs.
     pub(crate) fn path(&self, state: u32) -> Result<RawPath> {
         let mut attr = std::mem::MaybeUninit::<sys::ibv_qp_attr>::zeroed();
@@ -307,14 +316,6 @@ impl CmChannel {
         });
         // SAFETY: acknowledged once; nothing refers to the event any more.
         unsafe { sys::rdma_ack_cm_event(event) };
-        Some(CmMessage {
-            kind,
-            key,
-            request,
-            status,
-            private,
-            initiator_depth: conn.initiator_depth,
-            qp: conn.qp_num,
-        })
+        Some(CmMessage { kind, key, request, status, private, initiator_depth: conn.initiator_depth })
     }
 }

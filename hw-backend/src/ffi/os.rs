@@ -1,7 +1,7 @@
 //! The little that is needed of the operating system beside verbs.
 
 use super::{errno, refused};
-use std::net::{Ipv4Addr, SocketAddr, TcpStream};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpStream};
 use std::os::fd::{FromRawFd, RawFd};
 use std::sync::atomic::{AtomicBool, Ordering};
 use weft_verbs::Result;
@@ -98,6 +98,21 @@ impl RawAddress {
                     sin6_scope_id: a.scope_id(),
                 },
             },
+        }
+    }
+
+    /// Its IP address; none of one that has none.
+    pub(super) fn ip(&self) -> Option<IpAddr> {
+        // SAFETY: addresses of all families begin with their family.
+        match i32::from(unsafe { self.v4.sin_family }) {
+            libc::AF_INET => {
+                // SAFETY: an address of that family is a `sockaddr_in`.
+                let raw = unsafe { self.v4.sin_addr.s_addr };
+                Some(IpAddr::from(raw.to_ne_bytes()))
+            }
+            // SAFETY: an address of that family is a `sockaddr_in6`.
+            libc::AF_INET6 => Some(IpAddr::from(unsafe { self.v6.sin6_addr.s6_addr })),
+            _ => None,
         }
     }
 
@@ -295,6 +310,16 @@ mod tests {
     fn an_interface_has_its_address_and_one_that_is_not_there_has_none() {
         assert_eq!(interface_address("lo"), Some(Ipv4Addr::LOCALHOST));
         assert_eq!(interface_address("no-such-interface"), None);
+    }
+
+    #[test]
+    fn an_address_as_c_has_it_says_its_ip_address() {
+        for ip in ["10.0.0.2", "fd00::2"].map(|ip| ip.parse().expect("it is one")) {
+            assert_eq!(RawAddress::new(SocketAddr::new(ip, 7)).ip(), Some(ip));
+        }
+        let mut none = RawAddress::new(SocketAddr::new(Ipv4Addr::LOCALHOST.into(), 7));
+        none.v4.sin_family = libc::AF_UNSPEC as libc::sa_family_t;
+        assert_eq!(none.ip(), None);
     }
 
     #[test]

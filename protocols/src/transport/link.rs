@@ -393,11 +393,12 @@ impl Link {
     fn refused(&mut self, refusal: Option<Refusal>, actions: &mut Vec<Action>) {
         actions.push(Action::Discard);
         match refusal {
-            // Its request is on the way; ours is the second choice.
-            Some(Refusal::SimultaneousOpen) => self.failures = 0,
             Some(Refusal::Stale { floor }) => self.proposed = self.proposed.max(floor),
             Some(Refusal::Expelled(grounds)) => actions.push(Action::Outcast(grounds)),
             Some(Refusal::Retired) => actions.push(Action::Gone),
+            // Of two that ask at once: its request is on the way, ours is the second choice. Where its request was lost, it takes seconds
+            // until it is repeated: the pauses grow, and end for us with its request.
+            Some(Refusal::SimultaneousOpen) => {}
             Some(Refusal::Stranger | Refusal::Unable | Refusal::Trial) | None => {}
         }
         self.pause(actions);
