@@ -1,6 +1,6 @@
 //! Streams to one peer that share the room of the transport.
 
-use crate::common::{Cluster, ms};
+use crate::common::{Cluster, ms, rank};
 use crate::sdp::{OPTIONS, PORT, Place, connect, filled, places, read_all};
 use std::cell::Cell;
 use std::rc::Rc;
@@ -85,4 +85,58 @@ fn a_stream_that_hears_of_room_first_keeps_its_place_in_line() {
     let before = written.get().expect("it was written");
     assert!(before < OWNED / 2, "{before} messages of the other stream had gone before");
     assert_eq!(sent.map(|sent| sent.get()), [OWNED; 2]);
+}
+
+/// How many streams only receive.
+const QUIET: usize = 20;
+
+#[test]
+fn a_stream_that_has_nothing_to_say_has_no_turn_before_one_that_has() {
+    let cluster = Cluster::narrow(2, 1, Wait::Poll, 1);
+    let [client, server] = places(&cluster, SdpOptions { buffers: 16, backlog: 32, ..OPTIONS() });
+    drop(server.rt.clone().spawn(async move {
+        let listener = server.sdp.bind(PORT).expect("nobody has the port");
+        let mut quiet = Vec::new();
+        for _ in 0..QUIET {
+            quiet.push(listener.accept().await.expect("it comes"));
+        }
+        let writer = listener.accept().await.expect("it comes");
+        for stream in &quiet {
+            stream.write_all(b"x").await.expect("written");
+        }
+        assert_eq!(read_all(&writer).await, b"ab");
+    }));
+    let (mesh, passes) = (cluster.members[0].mesh.clone(), Rc::new(Cell::new(None)));
+    let tells = Rc::clone(&passes);
+    drop(client.rt.clone().spawn(async move {
+        let mut quiet = Vec::new();
+        for _ in 0..QUIET {
+            quiet.push(connect(&client).await);
+        }
+        let writer = connect(&client).await;
+        client.rt.sleep(ms(50)).await;
+        writer.write_all(b"a").await.expect("written");
+        // There is no room now.
+        for stream in &quiet {
+            assert_eq!(stream.try_read(&mut [0; 9]), Ok(Some(1)));
+        }
+        let (rt, written) = (client.rt.clone(), Rc::new(Cell::new(false)));
+        let ended = Rc::clone(&written);
+        let counts = client.rt.spawn(async move {
+            mesh.room(rank(1)).await.expect("the mesh is open");
+            let mut passes = 0;
+            while !ended.get() {
+                passes += 1;
+                rt.yield_now().await;
+            }
+            passes
+        });
+        writer.write_all(b"b").await.expect("written");
+        written.set(true);
+        tells.set(counts.await);
+        writer.close().await.expect("closed");
+    }));
+    cluster.run(Nanos::from_secs(100));
+    let passes = passes.get().expect("it was written");
+    assert!(passes < QUIET / 2, "{passes} passes from when there was room");
 }
