@@ -14,7 +14,6 @@ use std::fs::File;
 use std::io::{self, IsTerminal, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::path::Path;
-use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 use weft_control::net::Endpoint;
 use weft_protocols::sdp::SdpError;
@@ -150,8 +149,7 @@ fn take(stream: TcpStream, folder: &Path, over: &Over) -> Result<Taken, Failure>
     let pair = meet_by(stream, devices, (Role::Listener, PATIENCE), COPY, Some(SILENCE))?;
     let (rt, sdp, mesh, began) = (pair.rt.clone(), pair.sdp.clone(), pair.mesh.clone(), Instant::now());
     let context = pair.contexts[0].clone();
-    let folder = Folder::new(folder, move || stdio::pair(&context));
-    let named = folder.named();
+    let (folder, fate) = Folder::new(folder, move || stdio::pair(&context));
     let ended = pair.run(async move {
         let listens = sdp.bind(PORT)?;
         let until = rt.now() + SILENCE;
@@ -160,7 +158,7 @@ fn take(stream: TcpStream, folder: &Path, over: &Over) -> Result<Taken, Failure>
     });
     let ended = match ended {
         // Whether it is safe nobody has waited for.
-        Err(why) if named.load(Ordering::Acquire) => Err(CopyError::Named(why.to_string())),
+        Err(why) if fate.is_named() => Err(CopyError::Named(why.to_string())),
         ended => ended?,
     };
     Ok((ended, course(began, mesh.stats())))
