@@ -81,7 +81,8 @@ impl<B: Stream, P: Fn() -> io::Result<(B, UnixStream)>> Store for Folder<P> {
         let mut aside = Aside::begin((self.pair)()?)?;
         let (place, tells) = (to.clone(), self.tells.clone());
         let opened = aside.make(move || {
-            // Before a byte is moved: in a folder that cannot be opened no name can be put on the disk.
+            // Before a byte is moved: some names no file can have, and in a folder that cannot be opened none can be put on the disk.
+            may_be_called(&place)?;
             let folder = place.parent().map(File::open).transpose()?;
             let file = OpenOptions::new().write(true).create_new(true).open(&path)?;
             Ok((Part { file: Arc::new(file), path, named: false, tells }, folder))
@@ -150,6 +151,15 @@ impl<B: Stream> Partial for Unfinished<B> {
             Ok(folder.map_or(Ok(()), |folder| folder.sync_all()))
         });
         Ok(finished(synced.await?))
+    }
+}
+
+/// Whether a file may get this name: no folder has it, and the file system takes it.
+fn may_be_called(name: &Path) -> io::Result<()> {
+    match fs::symlink_metadata(name) {
+        Ok(there) if there.is_dir() => Err(io::ErrorKind::IsADirectory.into()),
+        Err(why) if why.kind() != io::ErrorKind::NotFound => Err(why),
+        _ => Ok(()),
     }
 }
 
@@ -265,11 +275,21 @@ mod tests {
         ended(file.append(b"half")).expect("written");
         drop(file);
         assert_eq!(names(&scratch.0), ["sub"]);
-        // A name that a folder has is refused at the end, and nothing stays.
-        let file = ended(folder.create("sub", 0)).expect("created");
+        // A folder that takes the name meanwhile keeps it, and nothing stays.
+        let file = ended(folder.create("a", 0)).expect("created");
+        fs::create_dir(scratch.0.join("a")).expect("a folder");
         assert!(ended(file.finish()).is_err());
+        assert_eq!(names(&scratch.0), ["a", "sub"]);
+    }
+
+    #[test]
+    fn a_name_that_no_file_can_have_is_refused_before_a_byte_is_moved() {
+        let scratch = Scratch::new("refused");
+        let (folder, _) = Folder::new(&scratch.0, pair);
+        for name in ["sub", "none/a", "a".repeat(256).as_str()] {
+            assert!(ended(folder.create(name, 0)).is_err(), "{name}: folders are kept, and none are made");
+        }
         assert_eq!(names(&scratch.0), ["sub"]);
-        assert!(ended(folder.create("none/a", 0)).is_err(), "folders are not made");
     }
 
     #[test]
