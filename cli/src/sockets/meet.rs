@@ -2,7 +2,7 @@
 
 use crate::exit::Failure;
 use serde::{Deserialize, Serialize};
-use std::io::{BufRead, BufReader, ErrorKind, Read, Write};
+use std::io::{ErrorKind, Read, Write};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, TcpStream, ToSocketAddrs};
 use std::time::{Duration, Instant};
 use weft_control::net::Endpoint;
@@ -15,7 +15,7 @@ const SOON: Duration = Duration::from_secs(1);
 /// after 1, 3, 7 and 15 s.)
 const REACHED_WITHIN: Duration = Duration::from_secs(30);
 /// How long an introduction may be, in bytes.
-const LONGEST: u64 = 4_096;
+const LONGEST: usize = 4_096;
 /// Between two looks at whether the user wants to stop.
 const GLANCE: Duration = Duration::from_millis(100);
 
@@ -93,20 +93,33 @@ pub fn call(to: &Endpoint) -> Result<TcpStream, Failure> {
 /// Introduces one who was called to the one who calls. The connection is of no more use afterwards.
 ///
 /// Whoever calls speaks second: one that has gone by now has said nothing, and is not waited for.
-pub fn answer(stream: &TcpStream, own: &Introduction) -> Result<Introduction, String> {
+pub fn answer(
+    stream: &TcpStream,
+    own: &Introduction,
+    stop: &dyn Fn() -> bool,
+) -> Result<Introduction, String> {
     say(stream, own)?;
-    known(&hear(stream)?, own)
+    known(&hear(stream, PATIENCE, stop)?, own)
 }
 
-/// The same for the one who calls, and waits so long for its turn: the other end may take one after another.
+/// How one who calls waits for its turn: the other end may take one after another.
+#[derive(Clone, Copy)]
+pub struct Turn {
+    /// How long.
+    pub patience: Duration,
+    /// Its user is not told that it waits.
+    pub quiet: bool,
+}
+
+/// The same for the one who calls, and waits for its turn.
 pub fn ask(
     stream: &TcpStream,
     own: &Introduction,
-    patience: Duration,
+    turn: Turn,
     stop: &dyn Fn() -> bool,
 ) -> Result<Introduction, String> {
-    await_turn(stream, patience, stop)?;
-    let said = hear(stream)?;
+    await_turn(stream, turn, stop)?;
+    let said = hear(stream, PATIENCE, stop)?;
     // A stranger is told, too, who called.
     let told = say(stream, own);
     let theirs = known(&said, own)?;
@@ -114,28 +127,38 @@ pub fn ask(
 }
 
 /// Waits until the other end says something, or has gone.
-fn await_turn(stream: &TcpStream, patience: Duration, stop: &dyn Fn() -> bool) -> Result<(), String> {
+fn await_turn(stream: &TcpStream, turn: Turn, stop: &dyn Fn() -> bool) -> Result<(), String> {
+    let (began, comes) = (Instant::now(), || stream.peek(&mut [0]));
+    if look(stream, began + SOON.min(turn.patience), stop, comes)?.is_some() {
+        return Ok(());
+    }
+    if !turn.quiet {
+        let _ = writeln!(std::io::stderr().lock(), "weft: waiting for the other end, which may be busy");
+    }
+    let seconds = turn.patience.as_secs();
+    let busy = || format!("the other end has said nothing for {seconds} s: it may be busy with another");
+    look(stream, began + turn.patience, stop, comes)?.map(drop).ok_or_else(busy)
+}
+
+/// Looks at a connection again and again until something comes there, or has gone; `None` if nothing has by then.
+fn look<T>(
+    stream: &TcpStream,
+    until: Instant,
+    stop: &dyn Fn() -> bool,
+    mut comes: impl FnMut() -> std::io::Result<T>,
+) -> Result<Option<T>, String> {
     stream.set_read_timeout(Some(GLANCE)).map_err(|why| why.to_string())?;
-    let (began, mut told) = (Instant::now(), false);
-    loop {
-        match stream.peek(&mut [0]) {
-            Ok(_) => return Ok(()),
-            Err(why) if is_silence(&why) => {}
-            Err(why) => return Err(format!("the other end: {why}")),
-        }
+    while Instant::now() < until {
         if stop() {
             return Err("it was interrupted".to_string());
         }
-        if began.elapsed() >= patience {
-            let seconds = patience.as_secs();
-            return Err(format!(
-                "the other end has said nothing for {seconds} s: it may be busy with another"
-            ));
-        }
-        if began.elapsed() >= SOON && !std::mem::replace(&mut told, true) {
-            let _ = writeln!(std::io::stderr().lock(), "weft: waiting for the other end, which may be busy");
+        match comes() {
+            Ok(came) => return Ok(Some(came)),
+            Err(why) if is_silence(&why) => {}
+            Err(why) => return Err(format!("the other end: {why}")),
         }
     }
+    Ok(None)
 }
 
 fn is_silence(why: &std::io::Error) -> bool {
@@ -149,14 +172,20 @@ fn say(mut stream: &TcpStream, own: &Introduction) -> Result<(), String> {
     stream.write_all(&line).map_err(|why| format!("the other end: {why}"))
 }
 
-fn hear(stream: &TcpStream) -> Result<String, String> {
-    stream.set_read_timeout(Some(PATIENCE)).map_err(|why| why.to_string())?;
-    let mut said = String::new();
-    let read = BufReader::new(stream.take(LONGEST)).read_line(&mut said);
-    match read.map_err(|why| format!("the other end introduces itself with nothing: {why}"))? {
-        0 => Err("the other end has gone".to_string()),
-        _ => Ok(said),
+/// A line of the other end, all of which comes so soon.
+fn hear(mut stream: &TcpStream, patience: Duration, stop: &dyn Fn() -> bool) -> Result<String, String> {
+    let until = Instant::now() + patience;
+    let (mut said, mut part) = (Vec::new(), [0; 512]);
+    while !said.contains(&b'\n') && said.len() < LONGEST {
+        match look(stream, until, stop, || stream.read(&mut part))? {
+            None => return Err("the other end does not introduce itself".to_string()),
+            Some(0) if said.is_empty() => return Err("the other end has gone".to_string()),
+            Some(0) => break,
+            Some(len) => said.extend_from_slice(&part[..len]),
+        }
     }
+    let line = said.split(|byte| *byte == b'\n').next().unwrap_or_default();
+    Ok(String::from_utf8_lossy(line).into_owned())
 }
 
 /// Whoever has introduced itself with such a line, if the two can do something with each other.
@@ -182,8 +211,12 @@ mod tests {
         Introduction { weft: weft.to_string(), addresses, service }
     }
 
+    fn patient(patience: Duration) -> Turn {
+        Turn { patience, quiet: true }
+    }
+
     fn asked(stream: TcpStream, weft: &str) -> Result<Introduction, String> {
-        ask(&stream, &own(weft, 7), PATIENCE, &|| false)
+        ask(&stream, &own(weft, 7), patient(PATIENCE), &|| false)
     }
 
     /// What each end learns of the other; the one that is called runs in a thread.
@@ -196,7 +229,7 @@ mod tests {
         let calling =
             thread::spawn(move || caller(call(&Endpoint::new("localhost", port)).expect("it listens")));
         let (stream, _) = accept(&listener, &|| false).expect("it listens").expect("nobody stops");
-        let end = answer(&stream, called);
+        let end = answer(&stream, called, &|| false);
         calling.join().expect("it ends");
         end
     }
@@ -236,25 +269,45 @@ mod tests {
     #[test]
     fn a_caller_that_goes_before_its_turn_keeps_nobody() {
         let (listener, calls) = busy();
-        let end = ask(&calls, &own("weft-perf-1", 7), PATIENCE, &|| true);
+        let end = ask(&calls, &own("weft-perf-1", 7), patient(PATIENCE), &|| true);
         assert_eq!(end, Err("it was interrupted".to_string()));
         drop(calls);
         let (stream, _) = accept(&listener, &|| false).expect("it listens").expect("nobody stops");
         let began = Instant::now();
-        assert!(answer(&stream, &own("weft-perf-1", 8)).is_err(), "nobody is there");
+        assert!(answer(&stream, &own("weft-perf-1", 8), &|| false).is_err(), "nobody is there");
         assert!(began.elapsed() < PATIENCE / 2);
     }
 
     #[test]
     fn a_caller_that_has_waited_long_enough_is_told_why() {
         let (_listener, calls) = busy();
-        let end = ask(&calls, &own("weft-perf-1", 7), GLANCE, &|| false);
+        let end = ask(&calls, &own("weft-perf-1", 7), patient(GLANCE), &|| false);
         assert!(end.as_ref().is_err_and(|why| why.contains("busy")), "{end:?}");
     }
 
     #[test]
+    fn a_caller_that_never_ends_its_line_keeps_nobody() {
+        let (listener, mut calls) = busy();
+        let drips = thread::spawn(move || {
+            while calls.write_all(b" ").is_ok() {
+                thread::sleep(GLANCE / 10);
+            }
+        });
+        let (stream, _) = accept(&listener, &|| false).expect("it listens").expect("nobody stops");
+        let began = Instant::now();
+        assert!(hear(&stream, GLANCE, &|| false).is_err());
+        assert!(began.elapsed() < PATIENCE / 2);
+        drop(stream);
+        drips.join().expect("it ends");
+    }
+
+    #[test]
     fn a_listener_stops_when_its_user_wants() {
-        let listener = listen(0).expect("a port of the system's choice");
+        let (listener, calls) = busy();
+        let (stream, _) = accept(&listener, &|| false).expect("it listens").expect("nobody stops");
         assert!(accept(&listener, &|| true).expect("it listens").is_none());
+        let end = answer(&stream, &own("weft-perf-1", 8), &|| true);
+        assert_eq!(end, Err("it was interrupted".to_string()));
+        drop(calls);
     }
 }

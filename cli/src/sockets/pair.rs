@@ -15,7 +15,7 @@ use weft_protocols::rt::{Program, Rt, RtConfig};
 use weft_protocols::sdp::message::LONGEST_CONTROL;
 use weft_protocols::sdp::{Sdp, SdpOptions};
 use weft_protocols::transport::{Mesh, MeshConfig, Rank};
-use weft_verbs::{AckTimeout, Device, Nanos, Retries, Service, Wait};
+use weft_verbs::{AckTimeout, Device, Nanos, Retries, Service, VerbsError, Wait};
 
 /// The socket's port within the mesh of two.
 pub const PORT: u16 = 1;
@@ -184,8 +184,12 @@ impl Pair {
         Ok(Pair { rt, mesh, sdp, contexts: devices.contexts, driver, program })
     }
 
-    /// Runs work to its end, or until the user wants to stop: then the other end is told.
-    pub fn run<T: 'static>(mut self, work: impl Future<Output = T> + 'static) -> Result<T, Failure> {
+    /// Runs work to its end, or until the user wants to stop: then the other end is told. Work that has ended well has, whatever becomes of the
+    /// devices while the two ends part.
+    pub fn run<T: 'static, E: 'static>(
+        mut self,
+        work: impl Future<Output = Result<T, E>> + 'static,
+    ) -> Result<Result<T, E>, Failure> {
         let (ended, rt) = (Rc::new(RefCell::new(None)), self.rt.clone());
         let tell = Rc::clone(&ended);
         let leaves = leave(rt.clone(), self.sdp.clone());
@@ -202,9 +206,35 @@ impl Pair {
             self.driver.run(&mut self.program, || false);
         }
         rt.shutdown();
-        Failure::of_devices(rt.fatal())?;
         let why = self.contexts.iter().flat_map(HwContext::take_troubles).next_back();
         let stopped = || Failure::unfinished(why.unwrap_or_else(|| "it was interrupted".to_string()));
-        ended.take().ok_or_else(stopped)
+        ended_with(ended.take(), rt.fatal())?.ok_or_else(stopped)
+    }
+}
+
+/// How work has ended, if it has. Of work that has not ended well the devices are the reason, where they have ended the node.
+fn ended_with<T, E>(
+    ended: Option<Result<T, E>>,
+    fatal: Option<VerbsError>,
+) -> Result<Option<Result<T, E>>, Failure> {
+    if !matches!(ended, Some(Ok(_))) {
+        Failure::of_devices(fatal)?;
+    }
+    Ok(ended)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn work_that_has_ended_well_has_whatever_ends_its_node_afterwards() {
+        let fatal = || Some(VerbsError::Invalid("a device"));
+        assert!(matches!(ended_with(Some(Ok::<_, ()>(7)), fatal()), Ok(Some(Ok(7)))));
+        for ended in [None, Some(Err::<(), _>("the stream is closed"))] {
+            let why = ended_with(ended, fatal()).expect_err("the devices have ended");
+            assert!(why.to_string().contains("this node has ended"), "{why}");
+            assert!(ended_with(ended, None).is_ok_and(|same| same == ended));
+        }
     }
 }

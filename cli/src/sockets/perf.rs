@@ -1,9 +1,9 @@
 //! `weft perf`: sockets between two machines, measured on their devices.
 
 use super::args::PerfArgs;
-use super::meet::{self, PATIENCE};
-use super::pair::{Devices, PORT, Role, listener};
-use super::run::{course, meet_by, say};
+use super::meet::{self, Turn};
+use super::pair::{Devices, PORT, listener};
+use super::run::{called, calls, course, say};
 use crate::exit::{Exit, Failure};
 use crate::progress::Progress;
 use crate::table::{Table, count};
@@ -79,7 +79,8 @@ fn measured(plan: Plan, figures: Figures) -> Measured {
 
 fn call(stream: TcpStream, host: &str, args: &PerfArgs) -> Result<Exit, Failure> {
     let devices = Devices::open(&args.over)?;
-    let pair = meet_by(stream, devices, (Role::Caller, TURN), PERF, Some(SILENCE))?;
+    let turn = Turn { patience: TURN, quiet: args.over.quiet };
+    let pair = calls(stream, devices, turn, PERF, Some(SILENCE))?;
     let (rt, sdp, mesh, rails) = (pair.rt.clone(), pair.sdp.clone(), pair.mesh.clone(), pair.contexts.len());
     let (plans, began) = (plans(args), Instant::now());
     let progress = Rc::new(RefCell::new(Some(Progress::begin(args.over.quiet))));
@@ -94,7 +95,8 @@ fn call(stream: TcpStream, host: &str, args: &PerfArgs) -> Result<Exit, Failure>
             }
             all.push(measured(plan, perf::call(&rt, &stream, plan).await?));
         }
-        stream.close().await?;
+        // All is measured: how the two ends part changes nothing of that.
+        let _ = stream.close().await;
         Ok(all)
     });
     progress.take().map(Progress::end).unwrap_or_default();
@@ -155,14 +157,15 @@ fn listen(port: u16, args: &PerfArgs) -> Result<Exit, Failure> {
 
 fn answer(stream: TcpStream, args: &PerfArgs) -> Result<(u32, String), Failure> {
     let devices = Devices::open(&args.over)?;
-    let pair = meet_by(stream, devices, (Role::Listener, PATIENCE), PERF, Some(SILENCE))?;
+    let pair = called(stream, devices, PERF, Some(SILENCE))?;
     let (rt, sdp, mesh, began) = (pair.rt.clone(), pair.sdp.clone(), pair.mesh.clone(), Instant::now());
     let ended = pair.run(async move {
         let listens = sdp.bind(PORT)?;
         let until = rt.now() + SILENCE;
         let stream = rt.deadline(until, listens.accept()).await.unwrap_or(Err(SdpError::TimedOut))?;
         let times = perf::answer(&stream).await?;
-        stream.close().await?;
+        // It has measured: how the two ends part changes nothing of that.
+        let _ = stream.close().await;
         Ok(times)
     });
     let times = ended?.map_err(|why: PerfError| Failure::unfinished(why))?;

@@ -1,7 +1,7 @@
 //! What `weft pipe` and `weft cp` do, on this machine's devices.
 
 use super::args::{CpArgs, Over, PipeArgs, Target};
-use super::meet::{self, Introduction, PATIENCE};
+use super::meet::{self, Introduction, PATIENCE, Turn};
 use super::pair::{Devices, PORT, Pair, Role, listener};
 use super::stdio;
 use super::store::{Folder, Reads};
@@ -14,7 +14,6 @@ use std::fs::File;
 use std::io::{self, IsTerminal, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::path::Path;
-use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 use weft_control::net::Endpoint;
 use weft_protocols::sdp::SdpError;
@@ -32,17 +31,16 @@ const SILENCE: Nanos = Nanos::from_secs(60);
 pub fn pipe(args: &PipeArgs) -> Result<Exit, Failure> {
     interrupt::install();
     let devices = Devices::open(&args.over)?;
-    let (stream, role) = match (&args.to, args.listen) {
-        (Some(to), _) => (meet::call(to)?, Role::Caller),
+    let (pair, role) = match (&args.to, args.listen) {
+        (Some(to), _) => (calls(meet::call(to)?, devices, soon(&args.over), PIPE, None)?, Role::Caller),
         (None, port) => {
             let waiting = meet::listen(port.unwrap_or_default())?;
             let Some((stream, _)) = meet::accept(&waiting, &interrupt::requested)? else {
                 return Err(Failure::unfinished("it was interrupted"));
             };
-            (stream, Role::Listener)
+            (called(stream, devices, PIPE, None)?, Role::Listener)
         }
     };
-    let pair = meet_by(stream, devices, (role, PATIENCE), PIPE, None)?;
     let input = stdio::Input::open(&pair.contexts[0]).map_err(Failure::unfinished)?;
     let (output, writes) = stdio::output(&pair.contexts[0]).map_err(Failure::unfinished)?;
     let ends = if io::stdin().is_terminal() { Ends::WithPeer } else { Ends::Both };
@@ -83,7 +81,7 @@ fn put(file: &Path, to: &Target, port: u16, over: &Over) -> Result<Exit, Failure
     }
     let (len, place) = (meta.len(), Endpoint::new(&*to.node, port));
     let devices = Devices::open(over)?;
-    let pair = meet_by(meet::call(&place)?, devices, (Role::Caller, PATIENCE), COPY, None)?;
+    let pair = calls(meet::call(&place)?, devices, soon(over), COPY, None)?;
     let source = stdio::pair(&pair.contexts[0]).and_then(|pair| Reads::new(source, pair));
     let source = source.map_err(Failure::unfinished)?;
     let (rt, sdp, mesh, began) = (pair.rt.clone(), pair.sdp.clone(), pair.mesh.clone(), Instant::now());
@@ -147,11 +145,10 @@ type Taken = (Result<Stored, CopyError>, String);
 
 fn take(stream: TcpStream, folder: &Path, over: &Over) -> Result<Taken, Failure> {
     let devices = Devices::open(over)?;
-    let pair = meet_by(stream, devices, (Role::Listener, PATIENCE), COPY, Some(SILENCE))?;
+    let pair = called(stream, devices, COPY, Some(SILENCE))?;
     let (rt, sdp, mesh, began) = (pair.rt.clone(), pair.sdp.clone(), pair.mesh.clone(), Instant::now());
     let context = pair.contexts[0].clone();
-    let folder = Folder::new(folder, move || stdio::pair(&context));
-    let named = folder.named();
+    let (folder, fate) = Folder::new(folder, move || stdio::pair(&context));
     let ended = pair.run(async move {
         let listens = sdp.bind(PORT)?;
         let until = rt.now() + SILENCE;
@@ -160,27 +157,40 @@ fn take(stream: TcpStream, folder: &Path, over: &Over) -> Result<Taken, Failure>
     });
     let ended = match ended {
         // Whether it is safe nobody has waited for.
-        Err(why) if named.load(Ordering::Acquire) => Err(CopyError::Named(why.to_string())),
+        Err(why) if fate.is_named() => Err(CopyError::Named(why.to_string())),
         ended => ended?,
     };
     Ok((ended, course(began, mesh.stats())))
 }
 
-/// Meets the one at the other end of a TCP connection, for streams that wait so long for more to read. Whoever calls waits so long for its turn.
-pub(super) fn meet_by(
+/// Meets the one who has called, for streams that wait so long for more to read.
+pub(super) fn called(
     stream: TcpStream,
     devices: Devices,
-    (role, patience): (Role, Duration),
     weft: &str,
     read_timeout: Option<Nanos>,
 ) -> Result<Pair, Failure> {
     let own: Introduction = devices.introduction(weft);
-    let theirs = match role {
-        Role::Listener => meet::answer(&stream, &own),
-        Role::Caller => meet::ask(&stream, &own, patience, &interrupt::requested),
-    };
-    let theirs = theirs.map_err(Failure::unfinished)?;
-    Pair::start(devices, role, &own, &theirs, read_timeout)
+    let theirs = meet::answer(&stream, &own, &interrupt::requested).map_err(Failure::unfinished)?;
+    Pair::start(devices, Role::Listener, &own, &theirs, read_timeout)
+}
+
+/// Meets the one who was called, when it is this one's turn there.
+pub(super) fn calls(
+    stream: TcpStream,
+    devices: Devices,
+    turn: Turn,
+    weft: &str,
+    read_timeout: Option<Nanos>,
+) -> Result<Pair, Failure> {
+    let own: Introduction = devices.introduction(weft);
+    let theirs = meet::ask(&stream, &own, turn, &interrupt::requested).map_err(Failure::unfinished)?;
+    Pair::start(devices, Role::Caller, &own, &theirs, read_timeout)
+}
+
+/// How one waits who finds the other end idle.
+fn soon(over: &Over) -> Turn {
+    Turn { patience: PATIENCE, quiet: over.quiet }
 }
 
 /// How it went: the time, and how often the connection was made again.

@@ -8,8 +8,8 @@ use std::io::{self, Read, Write};
 use std::mem;
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{self, Receiver, Sender};
+use std::sync::{Arc, Weak};
 use weft_protocols::sdp::copy::{Finished, Partial, Source, Store};
 use weft_verbs::Stream;
 
@@ -50,18 +50,25 @@ impl<B: Stream> Source for Reads<B> {
 pub struct Folder<P> {
     root: PathBuf,
     pair: P,
-    named: Arc<AtomicBool>,
+    tells: Sender<()>,
 }
 
 impl<P> Folder<P> {
-    /// A folder.
-    pub fn new(root: &Path, pair: P) -> Folder<P> {
-        Folder { root: root.to_path_buf(), pair, named: Arc::default() }
+    /// A folder, and by what one learns what has become of a file in it whose end nobody has waited for.
+    pub fn new(root: &Path, pair: P) -> (Folder<P>, Fate) {
+        let (tells, told) = mpsc::channel();
+        (Folder { root: root.to_path_buf(), pair, tells }, Fate(told))
     }
+}
 
-    /// Is set once a file has its name, whoever waits for more.
-    pub fn named(&self) -> Arc<AtomicBool> {
-        Arc::clone(&self.named)
+/// What has become of a file.
+pub struct Fate(Receiver<()>);
+
+impl Fate {
+    /// Waits until the file has its name, or none will have one: the folder is dropped, and what was begun is removed. A disk may take long
+    /// for that. True if it has its name.
+    pub fn is_named(&self) -> bool {
+        self.0.recv().is_ok()
     }
 }
 
@@ -72,29 +79,46 @@ impl<B: Stream, P: Fn() -> io::Result<(B, UnixStream)>> Store for Folder<P> {
         let to = self.root.join(name);
         let path = part_beside(&to)?;
         let mut aside = Aside::begin((self.pair)()?)?;
-        let names = (to.clone(), path.clone());
+        let (place, tells) = (to.clone(), self.tells.clone());
         let opened = aside.make(move || {
-            let (to, path) = names;
-            // Before a byte is moved: in a folder that cannot be opened no name can be put on the disk.
-            let folder = to.parent().map(File::open).transpose()?;
+            // Before a byte is moved: some names no file can have, and in a folder that cannot be opened none can be put on the disk.
+            may_be_called(&place)?;
+            let folder = place.parent().map(File::open).transpose()?;
             let file = OpenOptions::new().write(true).create_new(true).open(&path)?;
-            Ok((Part { file: Some(Arc::new(file)), path }, folder))
+            Ok((Part { file: Arc::new(file), path, named: false, tells }, folder))
         });
         let (part, folder) = opened.await?;
-        Ok(Unfinished { part, folder, to, named: self.named(), aside })
+        Ok(Unfinished { part, folder, to, aside })
     }
 }
 
-/// A file that is removed with this, and its path.
+/// A file that is removed with this unless it has its final name.
 struct Part {
-    /// None once it has its final name, or is gone.
-    file: Option<Arc<File>>,
+    file: Arc<File>,
     path: PathBuf,
+    named: bool,
+    /// Tells [`Fate`] that it has its name; dropped behind the file's removal, that it will not have one.
+    tells: Sender<()>,
+}
+
+impl Part {
+    /// Puts the bytes on the disk, then the name, if somebody still waits for it: an interrupted copy leaves nothing.
+    fn name(&mut self, to: &Path, waits: &Weak<()>) -> io::Result<()> {
+        self.file.sync_all()?;
+        if waits.strong_count() == 0 {
+            return Err(io::ErrorKind::Interrupted.into());
+        }
+        fs::rename(&self.path, to)?;
+        self.named = true;
+        // Whoever waits for the call itself need not ask.
+        let _ = self.tells.send(());
+        Ok(())
+    }
 }
 
 impl Drop for Part {
     fn drop(&mut self) {
-        if self.file.take().is_some() {
+        if !self.named {
             // A file that cannot be removed has no name that anybody would take for a whole one.
             let _ = fs::remove_file(&self.path);
         }
@@ -107,32 +131,35 @@ pub struct Unfinished<B> {
     /// The folder of both names.
     folder: Option<File>,
     to: PathBuf,
-    /// Is set once it has its final name.
-    named: Arc<AtomicBool>,
     aside: Aside<B>,
 }
 
 impl<B: Stream> Partial for Unfinished<B> {
     async fn append(&mut self, bytes: &[u8]) -> io::Result<()> {
-        let Some(file) = self.part.file.clone() else { return Ok(()) };
-        let bytes = bytes.to_vec();
+        let (file, bytes) = (Arc::clone(&self.part.file), bytes.to_vec());
         self.aside.make(move || (&*file).write_all(&bytes)).await
     }
 
     /// Puts the bytes on the disk, then the name, then the name's folder: an answer that it is stored holds after a crash.
-    async fn finish(mut self) -> io::Result<Finished> {
-        let Some(file) = self.part.file.take() else { return Ok(Finished::Safe) };
-        let (folder, to, named) = (self.folder.take(), self.to.clone(), Arc::clone(&self.named));
-        // Where it does not get so far it is removed there, too.
-        let mut part = Part { file: Some(Arc::clone(&file)), path: self.part.path.clone() };
-        let synced = self.aside.make(move || {
-            file.sync_all()?;
-            fs::rename(&part.path, to)?;
-            drop(part.file.take());
-            named.store(true, Ordering::Release);
+    async fn finish(self) -> io::Result<Finished> {
+        let Unfinished { mut part, folder, to, mut aside } = self;
+        // It is gone with this call, whose end the thread does not depend on.
+        let waits = Arc::new(());
+        let awaited = Arc::downgrade(&waits);
+        let synced = aside.make(move || {
+            part.name(&to, &awaited)?;
             Ok(folder.map_or(Ok(()), |folder| folder.sync_all()))
         });
         Ok(finished(synced.await?))
+    }
+}
+
+/// Whether a file may get this name: no folder has it, and the file system takes it.
+fn may_be_called(name: &Path) -> io::Result<()> {
+    match fs::symlink_metadata(name) {
+        Ok(there) if there.is_dir() => Err(io::ErrorKind::IsADirectory.into()),
+        Err(why) if why.kind() != io::ErrorKind::NotFound => Err(why),
+        _ => Ok(()),
     }
 }
 
@@ -152,6 +179,8 @@ mod tests {
     use super::*;
     use std::os::unix::fs::MetadataExt;
     use std::pin::pin;
+    use std::thread;
+    use std::time::Duration;
 
     fn names(folder: &Path) -> Vec<String> {
         let entries = fs::read_dir(folder).expect("a folder");
@@ -181,7 +210,7 @@ mod tests {
     fn a_file_gets_its_name_when_it_is_whole_and_takes_the_place_of_an_older_one() {
         let scratch = Scratch::new("whole");
         fs::write(scratch.0.join("sub/a"), "older").expect("written");
-        let folder = Folder::new(&scratch.0, pair);
+        let (folder, _) = Folder::new(&scratch.0, pair);
         let mut file = ended(folder.create("sub/a", 6)).expect("created");
         ended(file.append(b"new")).expect("written");
         let parts = names(&scratch.0.join("sub"));
@@ -202,7 +231,7 @@ mod tests {
     #[test]
     fn nothing_that_may_fail_is_left_for_after_a_file_has_its_name_but_to_put_that_on_the_disk() {
         let scratch = Scratch::new("folder");
-        let folder = Folder::new(&scratch.0, pair);
+        let (folder, _) = Folder::new(&scratch.0, pair);
         for (name, of) in [("a", scratch.0.clone()), ("sub/a", scratch.0.join("sub"))] {
             let file = ended(folder.create(name, 1)).expect("created");
             let open = file.folder.as_ref().expect("it is open before a byte is moved");
@@ -228,7 +257,7 @@ mod tests {
     #[test]
     fn one_name_is_stored_by_two_at_a_time_and_a_name_may_be_as_long_as_the_system_has_them() {
         let scratch = Scratch::new("twice");
-        let folder = Folder::new(&scratch.0, pair);
+        let (folder, _) = Folder::new(&scratch.0, pair);
         for name in ["a".to_string(), "b".repeat(250)] {
             let both = [folder.create(&name, 1), folder.create(&name, 1)].map(ended);
             for file in both {
@@ -241,23 +270,72 @@ mod tests {
     #[test]
     fn a_file_that_is_not_finished_leaves_nothing() {
         let scratch = Scratch::new("partial");
-        let folder = Folder::new(&scratch.0, pair);
+        let (folder, _) = Folder::new(&scratch.0, pair);
         let mut file = ended(folder.create("a", 9)).expect("created");
         ended(file.append(b"half")).expect("written");
         drop(file);
         assert_eq!(names(&scratch.0), ["sub"]);
-        // A name that a folder has is refused at the end, and nothing stays.
-        let file = ended(folder.create("sub", 0)).expect("created");
+        // A folder that takes the name meanwhile keeps it, and nothing stays.
+        let file = ended(folder.create("a", 0)).expect("created");
+        fs::create_dir(scratch.0.join("a")).expect("a folder");
         assert!(ended(file.finish()).is_err());
+        assert_eq!(names(&scratch.0), ["a", "sub"]);
+    }
+
+    #[test]
+    fn a_name_that_no_file_can_have_is_refused_before_a_byte_is_moved() {
+        let scratch = Scratch::new("refused");
+        let (folder, _) = Folder::new(&scratch.0, pair);
+        for name in ["sub", "none/a", "a".repeat(256).as_str()] {
+            assert!(ended(folder.create(name, 0)).is_err(), "{name}: folders are kept, and none are made");
+        }
         assert_eq!(names(&scratch.0), ["sub"]);
-        assert!(ended(folder.create("none/a", 0)).is_err(), "folders are not made");
+    }
+
+    #[test]
+    fn what_is_said_of_a_copy_that_was_interrupted_at_its_last_call_holds_from_then_on() {
+        let scratch = Scratch::new("left");
+        let (folder, fate) = Folder::new(&scratch.0, pair);
+        let mut file = ended(folder.create("a", 0)).expect("created");
+        let held = busy(&mut file.aside);
+        {
+            let mut finishes = pin!(file.finish());
+            assert!(look(finishes.as_mut()).is_pending());
+        }
+        drop(folder);
+        assert_eq!(names(&scratch.0).len(), 2, "the disk is at it");
+        let disk = thread::spawn(move || {
+            thread::sleep(Duration::from_millis(20));
+            drop(held);
+        });
+        assert!(!fate.is_named());
+        assert_eq!(names(&scratch.0), ["sub"]);
+        disk.join().expect("it ends");
+    }
+
+    #[test]
+    fn a_file_gets_its_name_only_if_somebody_waits_for_that_when_its_bytes_are_on_the_disk() {
+        let scratch = Scratch::new("waits");
+        let (folder, fate) = Folder::new(&scratch.0, pair);
+        for (name, waits) in [("a", true), ("b", false)] {
+            let Unfinished { mut part, to, .. } = ended(folder.create(name, 0)).expect("created");
+            let somebody = Arc::new(());
+            let awaited = Arc::downgrade(&somebody);
+            let somebody = Some(somebody).filter(|_| waits);
+            assert_eq!(part.name(&to, &awaited).is_ok(), waits);
+            drop(somebody);
+        }
+        assert_eq!(names(&scratch.0), ["a", "sub"]);
+        drop(folder);
+        assert!(fate.is_named(), "the first one");
+        assert!(!fate.is_named(), "and the other one is gone");
     }
 
     /// A disk that takes its time keeps nobody else from running.
     #[test]
     fn every_call_of_a_file_is_made_beside_the_node() {
         let scratch = Scratch::new("beside");
-        let folder = Folder::new(&scratch.0, pair);
+        let (folder, _) = Folder::new(&scratch.0, pair);
         let mut file = ended(folder.create("a", 3)).expect("created");
         let path = file.part.path.clone();
         let held = busy(&mut file.aside);

@@ -297,34 +297,45 @@ pub async fn take<V: Verbs>(
     store: &impl Store,
     progress: impl FnMut(u64),
 ) -> Result<Stored, CopyError> {
-    // What is not whole is removed once the peer was told why: a disk may take long for that.
-    let mut file = None;
-    match receive(sdp, &stream, (store, &mut file), progress).await {
-        Ok(stored) => {
+    let (stored, mut file) = match begin(&stream, store).await {
+        Ok(begun) => begun,
+        Err(why) => return Err(fails(stream, why).await),
+    };
+    if let Err(why) = receive(sdp, &stream, stored.len, &mut file, progress).await {
+        // What is not whole is removed once the peer was told why: a disk may take long for that.
+        return Err(fails(stream, why).await);
+    }
+    match file.finish().await {
+        Ok(Finished::Safe) => {
             // It is stored: a sender that is not there to hear so changes nothing of that.
             if stream.write_all(&[STORED]).await.is_ok() {
                 let _ = stream.close().await;
             }
             Ok(stored)
         }
-        // Nobody is there to be told.
-        Err(why @ (CopyError::Stream(_) | CopyError::Incomplete { .. })) => Err(why),
-        Err(why) => {
-            refuse(stream, &why).await;
-            Err(why)
-        }
+        Ok(Finished::Named(why)) => Err(fails(stream, CopyError::Named(why.to_string())).await),
+        Err(why) => Err(fails(stream, CopyError::Store(why)).await),
     }
 }
 
-async fn receive<V: Verbs, S: Store>(
-    sdp: &Sdp<V>,
+/// What file the peer puts, and where its bytes go.
+async fn begin<V: Verbs, S: Store>(
     stream: &SdpStream<V>,
-    (store, under_way): (&S, &mut Option<S::Partial>),
-    mut progress: impl FnMut(u64),
-) -> Result<Stored, CopyError> {
+    store: &S,
+) -> Result<(Stored, S::Partial), CopyError> {
     let (name, len) = head(stream).await?;
     check_name(&name)?;
-    let file = under_way.insert(store.create(&name, len).await.map_err(CopyError::Store)?);
+    let file = store.create(&name, len).await.map_err(CopyError::Store)?;
+    Ok((Stored { name, len }, file))
+}
+
+async fn receive<V: Verbs>(
+    sdp: &Sdp<V>,
+    stream: &SdpStream<V>,
+    len: u64,
+    file: &mut impl Partial,
+    mut progress: impl FnMut(u64),
+) -> Result<(), CopyError> {
     let part = part_of(len);
     let (mut buffer, mut bytes) = (sdp.buffer(part).ok(), vec![0; part as usize]);
     let mut got = 0;
@@ -350,11 +361,7 @@ async fn receive<V: Verbs, S: Store>(
         file.append(&bytes[..part]).await.map_err(CopyError::Store)?;
         progress(got);
     }
-    let Some(file) = under_way.take() else { return Err(CopyError::Stranger) };
-    match file.finish().await.map_err(CopyError::Store)? {
-        Finished::Safe => Ok(Stored { name, len }),
-        Finished::Named(why) => Err(CopyError::Named(why.to_string())),
-    }
+    Ok(())
 }
 
 async fn head<V: Verbs>(stream: &SdpStream<V>) -> Result<(String, u64), CopyError> {
@@ -374,6 +381,14 @@ async fn head<V: Verbs>(stream: &SdpStream<V>) -> Result<(String, u64), CopyErro
     let name = String::from_utf8(name);
     let name = name.map_err(|_| CopyError::Name { name: String::new(), why: "it is not UTF-8" })?;
     Ok((name, u64::from_le_bytes(len)))
+}
+
+/// Tells the sender why not, if it is there, and says it again.
+async fn fails<V: Verbs>(stream: SdpStream<V>, why: CopyError) -> CopyError {
+    if !matches!(why, CopyError::Stream(_) | CopyError::Incomplete { .. }) {
+        refuse(stream, &why).await;
+    }
+    why
 }
 
 /// Tells the sender why not, and drops what it still sends: to close with bytes unread would reset the stream, and with it the

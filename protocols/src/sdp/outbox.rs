@@ -13,12 +13,8 @@ use weft_verbs::{Nanos, Verbs};
 
 /// What a node owes one peer.
 pub(super) struct Outbox<V: Verbs> {
-    /// Streams that had something to say when the transport had no room, in line.
-    blocked: VecDeque<Rc<Socket<V>>>,
-    /// The stream whose turn it is to take room, as long as others stand in line or have.
-    turn: Option<Rc<Socket<V>>>,
-    /// A task waits for room.
-    waits: bool,
+    /// Streams that wait for the transport's room. As long as there is a line, a task gives it to them.
+    line: Option<Line<V>>,
     /// A task watches whether the peer acknowledges, for those whose patience lasts so long at least.
     patience: Option<Nanos>,
     /// A task probes the peer while something is open with it.
@@ -38,9 +34,7 @@ pub(super) struct Outbox<V: Verbs> {
 impl<V: Verbs> Default for Outbox<V> {
     fn default() -> Outbox<V> {
         Outbox {
-            blocked: VecDeque::new(),
-            turn: None,
-            waits: false,
+            line: None,
             patience: None,
             probes: false,
             keepalive: None,
@@ -49,6 +43,37 @@ impl<V: Verbs> Default for Outbox<V> {
             suspensions: 0,
             asked: None,
         }
+    }
+}
+
+/// Streams that take room one after the other.
+struct Line<V: Verbs> {
+    /// The one whose turn it is.
+    turn: Option<Rc<Socket<V>>>,
+    /// Those that had something to say when there was no room.
+    blocked: VecDeque<Rc<Socket<V>>>,
+}
+
+impl<V: Verbs> Line<V> {
+    /// How many messages there must be room for before one of a stream. Whoever stands in line is counted, too: it has room for itself in its
+    /// turn alone, or a stream that is woken before the line's task could take each room that comes, and keep its place.
+    fn before(&self, socket: &Rc<Socket<V>>) -> usize {
+        match &self.turn {
+            Some(turn) if Rc::ptr_eq(turn, socket) => 0,
+            turn => usize::from(turn.is_some()) + self.blocked.len(),
+        }
+    }
+
+    fn join(&mut self, socket: &Rc<Socket<V>>) {
+        if !self.blocked.iter().any(|known| Rc::ptr_eq(known, socket)) {
+            self.blocked.push_back(Rc::clone(socket));
+        }
+    }
+}
+
+impl<V: Verbs> Default for Line<V> {
+    fn default() -> Line<V> {
+        Line { turn: None, blocked: VecDeque::new() }
     }
 }
 
@@ -103,25 +128,19 @@ impl<V: Verbs> Sdp<V> {
         }
     }
 
-    /// Whether the transport has room for a message of a stream, beside one for each that stands before it in line.
+    /// Whether the transport has room for a message of a stream, beside one for each that comes before it in line.
     pub(super) fn has_room(&self, socket: &Rc<Socket<V>>) -> bool {
-        let left = self.shared.mesh.room_left(socket.peer);
-        // More than there is room for need not be counted.
-        let before = self.outbox(socket.peer, |outbox| {
-            let in_line = outbox.turn.iter().chain(&outbox.blocked).take(left);
-            in_line.take_while(|other| !Rc::ptr_eq(other, socket)).count()
-        });
-        before < left
+        let before = |outbox: &mut Outbox<V>| outbox.line.as_ref().map_or(0, |line| line.before(socket));
+        self.outbox(socket.peer, before) < self.shared.mesh.room_left(socket.peer)
     }
 
     /// Has a stream try again once the transport takes messages to its peer.
     pub(super) fn block(&self, socket: &Rc<Socket<V>>) {
         let peer = socket.peer;
         let begins = self.outbox(peer, |outbox| {
-            if !outbox.blocked.iter().any(|known| Rc::ptr_eq(known, socket)) {
-                outbox.blocked.push_back(Rc::clone(socket));
-            }
-            !std::mem::replace(&mut outbox.waits, true)
+            let begins = outbox.line.is_none();
+            outbox.line.get_or_insert_default().join(socket);
+            begins
         });
         if begins {
             let sdp = self.clone();
@@ -134,43 +153,44 @@ impl<V: Verbs> Sdp<V> {
     /// Gives room to one stream after the other, as they stand in line. If whoever looks first had it, with little room a stream that always
     /// has something to say could keep the others from saying anything.
     async fn wait_for_room(self, peer: Rank) {
-        let mesh = &self.shared.mesh;
-        while self.has_blocked(peer) {
-            if let Err(why) = mesh.room(peer).await {
+        while self.has_line(peer) {
+            if let Err(why) = self.shared.mesh.room(peer).await {
                 return self.room_never_comes(peer, why);
             }
-            let turn = self.outbox(peer, |outbox| {
-                outbox.turn = outbox.blocked.pop_front();
-                outbox.turn.clone()
-            });
-            if let Some(socket) = turn {
+            if let Some(socket) = self.next_turn(peer) {
                 self.flush(&socket);
                 socket.writable.notify();
                 // Its user has the room while those run who are ready now, and those whom they wake.
                 for _ in 0..2 {
                     others_first().await;
                 }
-                self.outbox(peer, |outbox| outbox.turn = None);
             }
         }
     }
 
-    /// Whether a stream stands in line. If none does, nobody waits for room any more.
-    fn has_blocked(&self, peer: Rank) -> bool {
+    /// Ends a turn, and with the last one the line. Whether somebody stands in it.
+    fn has_line(&self, peer: Rank) -> bool {
         self.outbox(peer, |outbox| {
-            outbox.waits = !outbox.blocked.is_empty();
-            outbox.waits
+            let line = outbox.line.take().filter(|line| !line.blocked.is_empty());
+            outbox.line = line.map(|line| Line { turn: None, ..line });
+            outbox.line.is_some()
+        })
+    }
+
+    /// Begins the turn of the stream that stands first in line.
+    fn next_turn(&self, peer: Rank) -> Option<Rc<Socket<V>>> {
+        self.outbox(peer, |outbox| {
+            let line = outbox.line.as_mut()?;
+            line.turn = line.blocked.pop_front();
+            line.turn.clone()
         })
     }
 
     fn room_never_comes(&self, peer: Rank, why: SendError) {
-        let blocked = self.outbox(peer, |outbox| {
-            outbox.waits = false;
-            std::mem::take(&mut outbox.blocked)
-        });
+        let line = self.outbox(peer, |outbox| outbox.line.take()).unwrap_or_default();
         match why {
             SendError::PeerGone(peer) => self.is_no_more(peer),
-            _ => blocked.iter().for_each(|socket| self.closed(socket)),
+            _ => line.blocked.iter().for_each(|socket| self.closed(socket)),
         }
     }
 

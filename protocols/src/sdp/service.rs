@@ -368,7 +368,11 @@ impl<V: Verbs> Sdp<V> {
                 return;
             }
             if !self.has_room(socket) {
-                return self.block(socket);
+                // One that has nothing to say would have its turn before those that have.
+                if socket.end.borrow().has_to_say() {
+                    self.block(socket);
+                }
+                return;
             }
             let Some(outgoing) = socket.end.borrow_mut().next() else { break };
             self.send_control(socket, outgoing);

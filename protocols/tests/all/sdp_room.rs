@@ -1,9 +1,11 @@
 //! Streams to one peer that share the room of the transport.
 
-use crate::common::{Cluster, ms};
-use crate::sdp::{OPTIONS, PORT, connect, places, read_all};
+use crate::common::{Cluster, ms, rank};
+use crate::sdp::{OPTIONS, PORT, Place, connect, filled, places, read_all};
 use std::cell::Cell;
 use std::rc::Rc;
+use weft_protocols::sdp::{SdpOptions, SdpStream};
+use weft_sim::Sim;
 use weft_verbs::{Nanos, Wait};
 
 #[test]
@@ -36,4 +38,105 @@ fn a_stream_that_always_has_something_to_say_keeps_no_other_one_to_its_peer_from
     }));
     cluster.run(Nanos::from_secs(100));
     assert!(heard.get(), "it came");
+}
+
+/// How many owned buffers each end of the busy stream sends.
+const OWNED: u32 = 50;
+
+/// Sends them by copy, counts them, and reads as much as the other end sends.
+fn is_busy(place: &Place, stream: &Rc<SdpStream<Sim>>, sent: &Rc<Cell<u32>>) {
+    for _ in 0..OWNED {
+        let (sends, sent, buffer) = (Rc::clone(stream), Rc::clone(sent), filled(&place.sdp, 8, 1));
+        drop(place.rt.spawn(async move {
+            assert_eq!(sends.send(buffer, 8).await.0, Ok(8));
+            sent.set(sent.get() + 1);
+        }));
+    }
+    let reads = Rc::clone(stream);
+    drop(place.rt.spawn(async move { reads.read_exact(&mut [0; 8 * OWNED as usize]).await.expect("read") }));
+}
+
+/// Each message of the busy stream acknowledges the last one of the other end, whose service is woken before the line is.
+#[test]
+fn a_stream_that_hears_of_room_first_keeps_its_place_in_line() {
+    let cluster = Cluster::narrow(2, 1, Wait::Poll, 1);
+    let [client, server] = places(&cluster, SdpOptions { buffers: 16, ..OPTIONS() });
+    let sent = [0, 1].map(|_| Rc::new(Cell::new(0)));
+    let (here, there) = (Rc::clone(&sent[0]), Rc::clone(&sent[1]));
+    drop(server.rt.clone().spawn(async move {
+        let listener = server.sdp.bind(PORT).expect("nobody has the port");
+        let [busy, short] = [listener.accept().await, listener.accept().await].map(Result::unwrap);
+        busy.readable().await;
+        is_busy(&server, &Rc::new(busy), &there);
+        assert_eq!(read_all(&short).await, b"hello");
+    }));
+    let written = Rc::new(Cell::new(None));
+    let tells = Rc::clone(&written);
+    drop(client.rt.clone().spawn(async move {
+        let [busy, short] = [connect(&client).await, connect(&client).await];
+        client.rt.sleep(ms(1)).await;
+        is_busy(&client, &Rc::new(busy), &here);
+        client.rt.yield_now().await;
+        short.write_all(b"hello").await.expect("written");
+        tells.set(Some(here.get()));
+        short.close().await.expect("closed");
+    }));
+    cluster.run(Nanos::from_secs(100));
+    let before = written.get().expect("it was written");
+    assert!(before < OWNED / 2, "{before} messages of the other stream had gone before");
+    assert_eq!(sent.map(|sent| sent.get()), [OWNED; 2]);
+}
+
+/// How many streams only receive.
+const QUIET: usize = 20;
+
+#[test]
+fn a_stream_that_has_nothing_to_say_has_no_turn_before_one_that_has() {
+    let cluster = Cluster::narrow(2, 1, Wait::Poll, 1);
+    let [client, server] = places(&cluster, SdpOptions { buffers: 16, backlog: 32, ..OPTIONS() });
+    drop(server.rt.clone().spawn(async move {
+        let listener = server.sdp.bind(PORT).expect("nobody has the port");
+        let mut quiet = Vec::new();
+        for _ in 0..QUIET {
+            quiet.push(listener.accept().await.expect("it comes"));
+        }
+        let writer = listener.accept().await.expect("it comes");
+        for stream in &quiet {
+            stream.write_all(b"x").await.expect("written");
+        }
+        assert_eq!(read_all(&writer).await, b"ab");
+    }));
+    let (mesh, passes) = (cluster.members[0].mesh.clone(), Rc::new(Cell::new(None)));
+    let tells = Rc::clone(&passes);
+    drop(client.rt.clone().spawn(async move {
+        let mut quiet = Vec::new();
+        for _ in 0..QUIET {
+            quiet.push(connect(&client).await);
+        }
+        let writer = connect(&client).await;
+        client.rt.sleep(ms(50)).await;
+        writer.write_all(b"a").await.expect("written");
+        // There is no room now.
+        for stream in &quiet {
+            assert_eq!(stream.try_read(&mut [0; 9]), Ok(Some(1)));
+        }
+        let (rt, written) = (client.rt.clone(), Rc::new(Cell::new(false)));
+        let ended = Rc::clone(&written);
+        let counts = client.rt.spawn(async move {
+            mesh.room(rank(1)).await.expect("the mesh is open");
+            let mut passes = 0;
+            while !ended.get() {
+                passes += 1;
+                rt.yield_now().await;
+            }
+            passes
+        });
+        writer.write_all(b"b").await.expect("written");
+        written.set(true);
+        tells.set(counts.await);
+        writer.close().await.expect("closed");
+    }));
+    cluster.run(Nanos::from_secs(100));
+    let passes = passes.get().expect("it was written");
+    assert!(passes < QUIET / 2, "{passes} passes from when there was room");
 }

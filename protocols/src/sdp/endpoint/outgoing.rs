@@ -75,6 +75,11 @@ impl Endpoint {
         None
     }
 
+    /// Whether there is one. It is asked where the transport has no room, and [`Endpoint::next`] itself knows.
+    pub fn has_to_say(&self) -> bool {
+        self.clone().next().is_some()
+    }
+
     /// The header of a message that is sent now: it takes a credit, and tells the peer all that it is owed. What it tells of ranges
     /// that were read is not told again: the peer may have forgotten the stream by then.
     pub(super) fn header(&mut self) -> Header {

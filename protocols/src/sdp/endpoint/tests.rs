@@ -94,6 +94,22 @@ fn an_end_that_writes_no_more_still_returns_credits() {
 }
 
 #[test]
+fn who_asks_an_end_whether_it_has_something_to_say_changes_nothing() {
+    let [mut a, mut b] = pair(4);
+    assert!(Endpoint::asking(greeting(1, 4)).has_to_say());
+    for end in [&a, &b] {
+        assert!(!end.has_to_say());
+    }
+    write(&mut a, &mut b, b"x");
+    assert!(!b.has_to_say(), "one buffer is not returned by itself");
+    b.shutdown();
+    let before = b.clone();
+    assert!(b.has_to_say() && b == before);
+    assert_eq!(exchange(&mut b, &mut a), [Event::End]);
+    assert!(!b.has_to_say() && a.has_to_say(), "the end is acknowledged");
+}
+
+#[test]
 fn what_contradicts_the_state_is_a_violation() {
     let [mut a, b] = pair(4);
     let header = a.data(2);
