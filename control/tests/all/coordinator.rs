@@ -215,6 +215,9 @@ fn a_coordinator_that_refuses_its_nodes_costs_no_member_once_it_is_as_it_was() {
             assert_eq!(refused.count(), 1, "it is said once: {log:#?}");
             assert_eq!(cluster.members(host).missing(3), Vec::<u32>::new(), "it keeps what it knew");
         }
+        let log = cluster.log.of("meet");
+        let refused = log.iter().filter(|line| line.starts_with("WARN refused a node at ")).count();
+        assert_eq!(refused, 3, "once of each, though they come back every ten seconds: {log:#?}");
         // The pause after a refusal, an attempt that was under way, another pause, and a join.
         let limit = cluster.sim.elapsed() + ms(10_000 + 3_000 + 2_000 + 400);
         cluster.until_that(limit, "all are back", |c| {
