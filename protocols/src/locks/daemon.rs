@@ -198,7 +198,6 @@ impl<V: Verbs> Daemon<V> {
                     }
                     lock.requester.give_back().at((lock.key, "given back")).await;
                 }
-                Err(NoGrant::Busy) if self.out.get() => {}
                 Err(NoGrant::Busy) => {
                     self.answered(1);
                     lock.queue.borrow_mut().refuse(wanted.ticket, LockError::WouldBlock);
@@ -419,7 +418,11 @@ impl<V: Verbs> Requester<V> {
         };
         match (self, wanted.policy) {
             (Requester::Srsl(requester), policy) => {
-                let token = requester.lock(wanted.mode, policy).at(()).await.ok_or(NoGrant::Busy)?;
+                let taken = requester.lock(wanted.mode, policy).at(()).await;
+                let token = taken.map_err(|why| match why {
+                    srsl::Refused::Busy => NoGrant::Busy,
+                    srsl::Refused::LeftOut => NoGrant::LeftOut,
+                })?;
                 Ok((wanted.mode, Some(token)))
             }
             (Requester::Ncosed(requester), WaitPolicy::Queue) => {

@@ -326,6 +326,20 @@ fn an_attempt_that_is_under_way_as_a_view_begins_is_made_again_in_that_view() {
 }
 
 #[test]
+fn an_attempt_that_is_under_way_as_its_node_is_left_out_says_that_and_not_that_the_lock_is_busy() {
+    for mode in Mode::ALL {
+        let (desk, requester) = open(FAR);
+        desk.hangs.set(true);
+        let mut request = pin!(requester.try_lock(mode));
+        let mut step = || request.as_mut().poll(&mut Context::from_waker(Waker::noop()));
+        assert_eq!(step(), Poll::Pending);
+        assert!(!requester.view_lost());
+        requester.give_up();
+        assert_eq!((step(), desk.sent()), (Poll::Ready(Err(Refused::LeftOut)), vec![]));
+    }
+}
+
+#[test]
 fn an_attempt_whose_fate_is_unknown_is_none_and_is_reported_as_nothing() {
     for mode in Mode::ALL {
         let (desk, requester) = open(FAR);

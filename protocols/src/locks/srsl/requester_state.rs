@@ -22,7 +22,7 @@ pub(super) struct RequesterState {
     pub(super) home: Option<Rank>,
     pub(super) stage: Stage,
     /// The node is in no view, and will not be in one again.
-    left_out: bool,
+    pub(super) left_out: bool,
 }
 
 /// What to say, to whom.
