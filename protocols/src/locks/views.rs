@@ -127,11 +127,6 @@ impl Term {
         self.awaited.is_empty()
     }
 
-    /// Whether a member has still to report.
-    pub(crate) fn awaits(&self, member: Rank) -> bool {
-        self.awaited.contains(&member)
-    }
-
     /// A member has reported, by whose clock it takes until `over` until nobody who left holds anything. Says whether it was
     /// the last one.
     pub(crate) fn reported(&mut self, from: Rank, over: Nanos) -> bool {

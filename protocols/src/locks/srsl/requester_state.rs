@@ -74,7 +74,7 @@ impl RequesterState {
 
     // Views of the membership.
 
-    /// What the home of a view that begins, or a new incarnation of it, is told.
+    /// What the home of a view that begins is told.
     pub(super) fn report(&self) -> Say {
         match self.stage {
             Stage::Asked(mode, policy) => self.say(Message::Request { mode, policy }),
