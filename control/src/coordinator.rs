@@ -17,6 +17,7 @@ use crate::message::{
 };
 use crate::net::{Endpoint, Listener, Network, are_files_used_up};
 use crate::refusal::Refusal;
+use crate::refused::Refused;
 use crate::roster::{Action, ConnId, Note, Roster, Terms};
 use crate::secret::{self, Secret};
 use crate::timing::Timing;
@@ -185,6 +186,7 @@ impl<N: Network> Coordinator<N> {
             roster: Roster::new(terms.clone(), timing.probe, timing.gather),
             door: Doorkeeper::new(half_open(terms.nodes)),
             failures: Lines::new("could not take"),
+            refused: Refused::new(),
             paused: None,
             calls: Calls::new(self.number, timing.call),
             tasks: JoinSet::new(),
@@ -211,6 +213,8 @@ struct Service<N: Network> {
     door: Doorkeeper,
     /// What is said of connections that could not be taken.
     failures: Lines,
+    /// What is said of nodes that were refused.
+    refused: Refused,
     /// None is taken until then.
     paused: Option<Instant>,
     calls: Calls,
@@ -440,13 +444,22 @@ impl<N: Network> Service<N> {
                 }
                 Action::Drop(conn) => self.close(conn),
                 Action::Note(note) => {
-                    match note {
-                        Note::Lost { .. } | Note::Refused { .. } => tracing::warn!("{note}"),
-                        _ => tracing::info!("{note}"),
-                    }
+                    self.log(&note);
                     let _ = self.coordinator.events.send(Event::Note(note)).await;
                 }
             }
+        }
+    }
+
+    fn log(&mut self, note: &Note) {
+        match note {
+            Note::Refused { from, why } => self.refused.write(self.began.elapsed(), *from, why),
+            Note::Lost { .. } => tracing::warn!("{note}"),
+            Note::Joined { address, .. } => {
+                self.refused.let_in(*address);
+                tracing::info!("{note}");
+            }
+            Note::Again { .. } | Note::Met { .. } | Note::Left { .. } => tracing::info!("{note}"),
         }
     }
 

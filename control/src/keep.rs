@@ -143,7 +143,8 @@ pub struct Keeper<N: Network> {
     report: Option<Report>,
     /// The coordinator that the node knows.
     coordinator: Option<u64>,
-    /// Ranks of which only the last coordinator told, and until when a new one may tell of them too.
+    /// Ranks of which only the last coordinator told, and until when a new one may tell of them too. Then it is told of them, until it
+    /// does.
     unconfirmed: BTreeMap<u32, Instant>,
 }
 
@@ -196,11 +197,16 @@ impl<N: Network> Keeper<N> {
         });
     }
 
-    /// A coordinator that began anew knows nobody: those whom the last one knew have a while to come to it.
+    /// A coordinator that began anew knows nobody: those whom the last one knew have a while to come to it. Of those who came while this
+    /// node was away, either one tells before it has been silent for too long.
     fn meet(&mut self, coordinator: u64, silence: Duration) {
+        let now = Instant::now();
         if self.coordinator.replace(coordinator).is_some_and(|last| last != coordinator) {
-            let until = Instant::now() + silence * 2;
+            let until = now + silence * 2;
             self.unconfirmed = self.members.borrow().entries.keys().map(|rank| (*rank, until)).collect();
+        }
+        for until in self.unconfirmed.values_mut() {
+            *until = (*until).max(now + silence);
         }
         self.members.send_modify(|members| members.coordinator = true);
     }
@@ -264,7 +270,7 @@ impl<N: Network> Keeper<N> {
             let _ = out.try_send(Out::control(&FromNode::Report(report.clone())));
         }
         let ended = loop {
-            let unconfirmed = self.unconfirmed.values().next().copied();
+            let unconfirmed = self.unconfirmed.values().min().copied();
             let deadline = leaving.into_iter().chain(unconfirmed).min();
             tokio::select! {
                 biased;
@@ -303,7 +309,7 @@ impl<N: Network> Keeper<N> {
                     if leaving.is_some_and(|at| at <= Instant::now()) {
                         return Over::Left;
                     }
-                    tell_known(out.as_ref(), &self.give_up_on_unconfirmed());
+                    tell_known(out.as_ref(), &self.give_up_on_unconfirmed(silence * 2));
                 }
             }
         };
@@ -365,16 +371,14 @@ impl<N: Network> Keeper<N> {
     }
 
     /// Nodes that have not come to a new coordinator in time are lost: what it has to be told, since nodes that are started anew wait
-    /// until they know of all.
-    fn give_up_on_unconfirmed(&mut self) -> Vec<Entry> {
+    /// until they know of all. What is said is lost with its connection, so it is said again after a while, until a roster has it.
+    fn give_up_on_unconfirmed(&mut self, again: Duration) -> Vec<Entry> {
         let now = Instant::now();
-        let gone: Vec<u32> =
-            self.unconfirmed.iter().filter(|(_, until)| **until <= now).map(|(rank, _)| *rank).collect();
-        self.unconfirmed.retain(|_, until| *until > now);
         let mut known = Vec::new();
         self.members.send_modify(|members| {
-            for rank in gone {
-                let Some(entry) = members.entries.get_mut(&rank) else { continue };
+            for (rank, until) in self.unconfirmed.iter_mut().filter(|(_, until)| **until <= now) {
+                *until = now + again;
+                let Some(entry) = members.entries.get_mut(rank) else { continue };
                 miss(entry);
                 known.push(entry.clone());
             }
@@ -400,7 +404,7 @@ fn miss(entry: &mut Entry) {
     }
 }
 
-/// Tells a coordinator of ranks that it does not know. Where the queue is full, other nodes tell of them.
+/// Tells a coordinator of ranks that it does not know. Where the queue is full, it is told later.
 fn tell_known(out: Option<&mpsc::Sender<Out>>, known: &[Entry]) {
     let Some(out) = out else { return };
     for part in known.chunks(KNOWN) {

@@ -41,6 +41,7 @@ mod connection;
 mod doorkeeper;
 mod keep;
 mod lines;
+mod refused;
 
 /// The port of a coordinator unless another one is given.
 pub const PORT: u16 = 7_471;

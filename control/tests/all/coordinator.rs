@@ -197,6 +197,35 @@ fn an_older_word_of_where_a_node_was_does_not_displace_what_a_coordinator_had_to
     });
 }
 
+/// Node 1 alone knows of node 2, and its connection is dead already as it tells.
+#[test]
+fn a_coordinator_learns_of_one_that_is_gone_for_good_though_the_link_was_cut_as_it_was_told() {
+    every_seed(|seed| {
+        let mut cluster = Cluster::met(seed, 3);
+        ["n2", "meet", "n0"].iter().for_each(|host| cluster.sim.crash(*host));
+        cluster.until(cluster.sim.elapsed() + ms(3_000 + draw(seed, 1, 0, 900)));
+        ["meet", "n0"].iter().for_each(|host| cluster.sim.bounce(*host));
+        let limit = cluster.sim.elapsed() + ms(3_000 + 2_000 + 400);
+        cluster.until_that(limit, "node 1 is back", |c| c.members("n1").coordinator);
+        // It tells two silences later, and finds one silence after the cut that nobody hears it.
+        cluster.until(cluster.sim.elapsed() + ms(7_000));
+        cluster.sim.partition("n1", "meet");
+        cluster.until(cluster.sim.elapsed() + ms(8_000));
+        assert!(!cluster.members("n1").coordinator && !cluster.members("n0").entries.contains_key(&2));
+        cluster.sim.repair("n1", "meet");
+        // An attempt that was under way, a pause and a join; then a silence.
+        let limit = cluster.sim.elapsed() + ms(3_000 + 2_000 + 400 + 5_000 + 400);
+        let lost = Presence::Lost("it did not come to the new coordinator".into());
+        cluster.until_that(limit, "node 0 knows node 2", |c| {
+            c.members("n0").entries.get(&2).is_some_and(|entry| entry.presence == lost)
+        });
+        let line = "WARN node 2 was lost: it did not come to the new coordinator";
+        cluster.until(cluster.sim.elapsed() + ms(11_000));
+        assert_eq!(cluster.log.of("meet").iter().filter(|said| *said == line).count(), 1);
+        cluster.finish();
+    });
+}
+
 /// A coordinator of another version, scenario, size or name.
 fn change(seed: u64, config: &mut Config) {
     match seed % 4 {
@@ -235,6 +264,9 @@ fn a_coordinator_that_refuses_its_nodes_costs_no_member_once_it_is_as_it_was() {
             assert_eq!(refused.count(), 1, "it is said once: {log:#?}");
             assert_eq!(cluster.members(host).missing(3), Vec::<u32>::new(), "it keeps what it knew");
         }
+        let log = cluster.log.of("meet");
+        let refused = log.iter().filter(|line| line.starts_with("WARN refused a node at ")).count();
+        assert_eq!(refused, 3, "once of each, though they come back every ten seconds: {log:#?}");
         // The pause after a refusal, an attempt that was under way, another pause, and a join.
         let limit = cluster.sim.elapsed() + ms(10_000 + 3_000 + 2_000 + 400);
         cluster.until_that(limit, "all are back", |c| {

@@ -11,7 +11,7 @@ use super::ncosed::{self, Sharing};
 use super::net::Net;
 use super::pool::Pool;
 use super::stats::{Counters, bump};
-use super::views::Stamp;
+use super::views::{GivenUp, Stamp};
 use super::{Audit, LockConfig, LockError, LockKey, Mode, Scheme, Token};
 use super::{dqnl, srsl};
 use crate::members::{Hold, Members};
@@ -66,6 +66,7 @@ pub(crate) struct Daemon<V: Verbs> {
     pub(super) out: Cell<bool>,
     /// What was said in views that this node has not begun: by whom, in which one.
     pub(super) early: RefCell<Vec<(Rank, Stamp, Vec<u8>)>>,
+    pub(super) given_up: RefCell<GivenUp>,
     /// How many locks are wanted or held here, and the lease that is kept while any is.
     wanted: Cell<usize>,
     lease: RefCell<Option<Hold<V>>>,
@@ -98,6 +99,7 @@ impl<V: Verbs> Daemon<V> {
             counters: Rc::clone(counters),
             locks: RefCell::default(),
             pool: Pool::new(),
+            given_up: RefCell::default(),
             members,
             losses,
             out: Cell::new(false),
@@ -198,7 +200,6 @@ impl<V: Verbs> Daemon<V> {
                     }
                     lock.requester.give_back().at((lock.key, "given back")).await;
                 }
-                Err(NoGrant::Busy) if self.out.get() => {}
                 Err(NoGrant::Busy) => {
                     self.answered(1);
                     lock.queue.borrow_mut().refuse(wanted.ticket, LockError::WouldBlock);
@@ -419,7 +420,11 @@ impl<V: Verbs> Requester<V> {
         };
         match (self, wanted.policy) {
             (Requester::Srsl(requester), policy) => {
-                let token = requester.lock(wanted.mode, policy).at(()).await.ok_or(NoGrant::Busy)?;
+                let taken = requester.lock(wanted.mode, policy).at(()).await;
+                let token = taken.map_err(|why| match why {
+                    srsl::Refused::Busy => NoGrant::Busy,
+                    srsl::Refused::LeftOut => NoGrant::LeftOut,
+                })?;
                 Ok((wanted.mode, Some(token)))
             }
             (Requester::Ncosed(requester), WaitPolicy::Queue) => {

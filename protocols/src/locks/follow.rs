@@ -50,7 +50,7 @@ impl<V: Verbs> Daemon<V> {
             }
         }
         for (from, of, bytes) in self.early.take() {
-            match views::place(of, stamp) {
+            match self.place(of) {
                 Place::Now => self.on_message(from, &bytes),
                 Place::Later => self.early.borrow_mut().push((from, of, bytes)),
                 Place::Over => bump(&self.counters.stale_messages),
@@ -104,15 +104,20 @@ impl<V: Verbs> Daemon<V> {
     /// A message that was said in a view.
     pub(super) fn in_a_view(self: &Rc<Self>, from: Rank, bytes: &[u8]) {
         let Some((message, of)) = codec::split_stamp(bytes) else { return bump(&self.counters.malformed) };
-        match views::place(of, self.net.view()) {
+        match self.place(of) {
             Place::Now => self.on_message(from, message),
             Place::Later => self.early.borrow_mut().push((from, of, message.to_vec())),
             Place::Over => bump(&self.counters.stale_messages),
         }
     }
 
+    fn place(&self, of: Stamp) -> Place {
+        views::place(of, self.net.view(), &self.given_up.borrow())
+    }
+
     /// Nothing that was held is held any more, and there is no home until the next view.
     fn lose_all(&self) {
+        self.given_up.borrow_mut().note(self.net.view());
         self.net.speak_in(0, &[]);
         self.homes.end();
         self.losses.count.set(self.losses.count.get() + 1);

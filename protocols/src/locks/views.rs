@@ -37,11 +37,30 @@ pub(crate) fn number(of: Stamp) -> u64 {
     of >> 32
 }
 
-/// Where a message of a view stands in the present one.
-pub(crate) fn place(of: Stamp, now: Stamp) -> Place {
+/// The views that a node has given up: of each lineage the last one. A node begins a view once, and none of its lineage after a later one, so
+/// nothing that was said in these will count.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct GivenUp(Vec<Stamp>);
+
+impl GivenUp {
+    /// The node gives a view up.
+    pub(crate) fn note(&mut self, view: Stamp) {
+        self.0.retain(|last| !is_of_one_lineage(*last, view));
+        self.0.push(view);
+    }
+}
+
+fn is_of_one_lineage(one: Stamp, other: Stamp) -> bool {
+    one as u32 == other as u32
+}
+
+/// Where a message of a view stands in the present one, on a node that has given these up.
+pub(crate) fn place(of: Stamp, now: Stamp, given_up: &GivenUp) -> Place {
+    let is_before = |view: Stamp| is_of_one_lineage(of, view) && of < view;
     match of {
         _ if of == now => Place::Now,
-        _ if now != 0 && of as u32 == now as u32 && of < now => Place::Over,
+        _ if now != 0 && is_before(now) => Place::Over,
+        _ if given_up.0.iter().any(|last| of == *last || is_before(*last)) => Place::Over,
         _ => Place::Later,
     }
 }
@@ -127,11 +146,6 @@ impl Term {
         self.awaited.is_empty()
     }
 
-    /// Whether a member has still to report.
-    pub(crate) fn awaits(&self, member: Rank) -> bool {
-        self.awaited.contains(&member)
-    }
-
     /// A member has reported, by whose clock it takes until `over` until nobody who left holds anything. Says whether it was
     /// the last one.
     pub(crate) fn reported(&mut self, from: Rank, over: Nanos) -> bool {
@@ -188,11 +202,30 @@ mod tests {
     fn messages_count_in_their_own_view_and_wait_for_it() {
         let [first, second] = [1, 2].map(|number| stamp(view(number, &[]).id));
         let other = stamp(ViewId { lineage: Ballot { round: 1, by: 10 }, number: 1 });
-        assert_eq!(place(second, second), Place::Now);
-        assert_eq!(place(first, second), Place::Over);
-        assert_eq!(place(second, first), Place::Later);
-        assert_eq!(place(other, second), Place::Later, "another lineage's");
-        assert_eq!(place(first, 0), Place::Later, "without a view");
+        let none = GivenUp::default();
+        assert_eq!(place(second, second, &none), Place::Now);
+        assert_eq!(place(first, second, &none), Place::Over);
+        assert_eq!(place(second, first, &none), Place::Later);
+        assert_eq!(place(other, second, &none), Place::Later, "another lineage's");
+        assert_eq!(place(first, 0, &none), Place::Later, "without a view");
+    }
+
+    /// Those who have still to hear that it can decide nothing any more go on speaking in it. (It was kept for ever.)
+    #[test]
+    fn messages_of_a_lineage_count_no_more_up_to_the_view_in_which_it_was_given_up() {
+        let of = |by: u64, number| stamp(ViewId { lineage: Ballot { round: 1, by }, number });
+        let mut given_up = GivenUp::default();
+        [of(1, 2), of(2, 4), of(1, 5)].into_iter().for_each(|view| given_up.note(view));
+        assert_eq!(given_up.0.len(), 2, "of each lineage the last one");
+        for now in [0, of(3, 1)] {
+            for over in [of(1, 1), of(1, 5), of(2, 4)] {
+                assert_eq!(place(over, now, &given_up), Place::Over, "{over:x} in {now:x}");
+            }
+            for later in [of(1, 6), of(2, 5), of(3, 2)] {
+                assert_eq!(place(later, now, &given_up), Place::Later, "{later:x} in {now:x}");
+            }
+        }
+        assert_eq!(place(of(1, 6), of(1, 6), &given_up), Place::Now, "a later one may begin");
     }
 
     /// A fuzzer found it: where round and incarnation were mixed by one XOR, these had one stamp, and a message of a lineage that was over

@@ -146,8 +146,6 @@ impl Home {
     fn while_reporting(&mut self, from: Rank, message: Message, out: &mut Actions) {
         let Phase::Reporting(reports) = &mut self.phase else { return };
         match (self.openers.iter().position(|&o| o == from), message) {
-            // Said again: what it said before may have been said to an earlier incarnation, as far as it knew.
-            (Some(at), Message::Report { report, .. }) => reports[at] = report,
             (None, Message::Report { report, .. }) => {
                 self.openers.push(from);
                 reports.push(report);

@@ -285,6 +285,15 @@ fn without_memory_in_a_new_view_who_held_through_its_beginning_is_refused_and_ma
 }
 
 #[test]
+fn a_member_reports_once_as_a_view_begins() {
+    let mut home = Scene(Home::of_a_view());
+    let report = |claim| Message::Report { epoch: 0, report: Report { claim, turn: 1, passed: None } };
+    assert_eq!(home.on_message(1, report(Claim::Holds(Mode::Exclusive))), NOTHING);
+    assert_eq!(home.on_message(1, report(Claim::WantsShared)), [Action::OutOfTurn]);
+    assert_eq!(home.tell(Event::MayGrant), NOTHING, "what it said first is what counts");
+}
+
+#[test]
 fn messages_of_other_epochs_and_from_strangers_change_nothing() {
     let mut home = Scene::new();
     assert_eq!(home.on_message(2, Message::Release { epoch: 0 }), [Action::Stale]);

@@ -170,21 +170,29 @@ impl<W: Wire> Requester<W> {
     /// Takes the lock if that needs nobody else, and says how it is held.
     pub(crate) async fn try_lock(&self, mode: Mode) -> Result<Option<Mode>, Refused> {
         let mode = self.sharing.grants(mode);
-        if self.phase() == Phase::Frozen {
-            return Ok(None);
+        loop {
+            if self.phase() == Phase::Frozen && self.epoch() > 0 {
+                // An epoch ends only where others have the lock or want it.
+                return Ok(None);
+            }
+            // As a view begins nobody may, whatever this node had: its home knows.
+            self.opened().at(Step::OpeningToTry(mode)).await?;
+            let taken = match mode {
+                Mode::Exclusive => self.try_exclusive().at(Step::Trying(mode)).await,
+                Mode::Shared => self.try_shared().at(Step::Trying(mode)).await,
+            };
+            // What a freeze interrupted was reported as nothing, and is nothing.
+            self.set_role(Role::Idle);
+            match taken {
+                Ok(true) => {
+                    self.state.borrow_mut().hold(mode);
+                    return Ok(Some(mode));
+                }
+                Ok(false) => return Ok(None),
+                // The epoch ended; or its view did, and in the next one the lock may be free.
+                Err(Frozen) => {}
+            }
         }
-        self.opened().at(Step::OpeningToTry(mode)).await?;
-        let taken = match mode {
-            Mode::Exclusive => self.try_exclusive().at(Step::Trying(mode)).await,
-            Mode::Shared => self.try_shared().at(Step::Trying(mode)).await,
-        };
-        let taken = taken.unwrap_or(false);
-        // What a freeze interrupted was reported as nothing, and is nothing.
-        self.set_role(Role::Idle);
-        if taken {
-            self.state.borrow_mut().hold(mode);
-        }
-        Ok(taken.then_some(mode))
     }
 
     /// By compare-and-swap: a fetch-and-add cannot be taken back when it finds an exclusive holder.

@@ -29,6 +29,8 @@ struct Desk {
     word: Cell<u64>,
     /// Whether the next atomic's outcome is unknown.
     loses: Cell<bool>,
+    /// Whether the next compare-and-swap is not answered.
+    hangs: Cell<bool>,
     sent: RefCell<Vec<(Rank, Message)>>,
     swaps: RefCell<Vec<(Word, Word)>>,
     /// What the word becomes before the next atomics.
@@ -68,6 +70,9 @@ impl Wire for Desk {
         compare: Word,
         swap: Word,
     ) -> Result<Word, OutcomeUnknown> {
+        if self.hangs.take() {
+            std::future::pending::<()>().await;
+        }
         self.before()?;
         self.swaps.borrow_mut().push((compare, swap));
         let was = Word(self.word.get());
@@ -284,6 +289,54 @@ fn who_was_frozen_tries_nothing() {
         assert_eq!(now(requester.try_lock(mode)), Ok(None));
     }
     assert!(desk.swaps.take().is_empty() && desk.sent().is_empty());
+}
+
+/// Its epoch is over as well, and others need not have the lock nor want it.
+#[test]
+fn who_held_as_a_view_began_and_tries_waits_for_its_home() {
+    for mode in Mode::ALL {
+        let (desk, requester) = open(FAR);
+        assert_eq!(now(requester.lock(mode)), Ok(mode));
+        requester.view_begins(OTHER);
+        now(requester.unlock());
+        desk.sent();
+        desk.word.set(0);
+        let mut request = pin!(requester.try_lock(mode));
+        let mut step = || request.as_mut().poll(&mut Context::from_waker(Waker::noop()));
+        assert_eq!(step(), Poll::Pending);
+        assert_eq!(desk.sent(), [], "who has reported is told of the word");
+        requester.on_message(OTHER, Message::Opened { epoch: 1, word: AT });
+        assert_eq!(step(), Poll::Ready(Ok(Some(mode))));
+    }
+}
+
+#[test]
+fn an_attempt_that_is_under_way_as_a_view_begins_is_made_again_in_that_view() {
+    for mode in Mode::ALL {
+        let (desk, requester) = open(FAR);
+        desk.hangs.set(true);
+        let mut request = pin!(requester.try_lock(mode));
+        let mut step = || request.as_mut().poll(&mut Context::from_waker(Waker::noop()));
+        assert_eq!(step(), Poll::Pending);
+        requester.view_begins(OTHER);
+        assert_eq!((step(), desk.sent()), (Poll::Pending, vec![(OTHER, Message::Open)]));
+        requester.on_message(OTHER, Message::Opened { epoch: 1, word: AT });
+        assert_eq!(step(), Poll::Ready(Ok(Some(mode))));
+    }
+}
+
+#[test]
+fn an_attempt_that_is_under_way_as_its_node_is_left_out_says_that_and_not_that_the_lock_is_busy() {
+    for mode in Mode::ALL {
+        let (desk, requester) = open(FAR);
+        desk.hangs.set(true);
+        let mut request = pin!(requester.try_lock(mode));
+        let mut step = || request.as_mut().poll(&mut Context::from_waker(Waker::noop()));
+        assert_eq!(step(), Poll::Pending);
+        assert!(!requester.view_lost());
+        requester.give_up();
+        assert_eq!((step(), desk.sent()), (Poll::Ready(Err(Refused::LeftOut)), vec![]));
+    }
 }
 
 #[test]

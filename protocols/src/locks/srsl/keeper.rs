@@ -66,11 +66,7 @@ impl Keeper {
             return Err(OutOfTurn);
         }
         let may = self.may(key, now);
-        let taken = self.homes.entry(key).or_default().on_message(from, message, may, out);
-        // One that has still to report may say things twice: what it said before may have been said to an incarnation that was
-        // expelled, as far as it knew.
-        let tells_twice = self.term.as_ref().is_some_and(|term| term.awaits(from));
-        if tells_twice { Ok(()) } else { taken }
+        self.homes.entry(key).or_default().on_message(from, message, may, out)
     }
 
     /// Whether a lock may be granted now, and above which token. Where a view has no token left for it, it waits for the next view: a

@@ -2,6 +2,7 @@
 
 use super::{Keeper, Message};
 use crate::locks::client::WaitPolicy;
+use crate::locks::queue::OutOfTurn;
 use crate::locks::{LockKey, Mode, Token};
 use crate::members::{Ballot, Member, View, ViewId};
 use crate::transport::Rank;
@@ -142,6 +143,19 @@ fn a_try_that_waits_as_the_next_view_begins_is_answered_in_that_one() {
     assert_eq!(scene.all_report(), []);
     scene.now = Nanos(200);
     assert_eq!(scene.lift(), [grant(2, Token::before_view(2).of_next_grant())]);
+}
+
+#[test]
+fn a_member_that_has_still_to_report_says_nothing_twice() {
+    let mut scene = Scene::new();
+    scene.begin(2, &[1, 2, 3], &[], 0);
+    let token = Token::before_view(1).of_next_grant();
+    for message in [Message::Holds { mode: Mode::Shared, token }, ask(Mode::Exclusive)] {
+        assert_eq!(scene.tell(2, message), []);
+        let taken = scene.keeper.on_message(scene.now, rank(2), KEY, message, &mut Vec::new());
+        assert_eq!(taken, Err(OutOfTurn), "{message:?}");
+        scene.begin(3, &[1, 2, 3], &[], 0);
+    }
 }
 
 /// Its home is another one than before, and knows the token from who shares alone.

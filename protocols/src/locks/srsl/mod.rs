@@ -19,7 +19,7 @@ mod world;
 
 pub(crate) use keeper::{Keeper, Out};
 pub(crate) use messages::Message;
-pub(crate) use requester::Requester;
+pub(crate) use requester::{Refused, Requester};
 
 use super::LockKey;
 use super::stats::Counters;

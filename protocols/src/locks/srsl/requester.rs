@@ -12,6 +12,15 @@ use std::cell::Cell;
 use std::hash::Hash;
 use std::rc::Rc;
 
+/// Why there is no grant.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Refused {
+    /// It was to be a try, and somebody else has it.
+    Busy,
+    /// The node was left out of the membership.
+    LeftOut,
+}
+
 /// A node's requests for one lock. There is one at a time.
 pub(crate) struct Requester<W: Wire> {
     wire: Rc<W>,
@@ -26,18 +35,18 @@ impl<W: Wire> Requester<W> {
         Requester { wire, key, state: Cell::new(RequesterState::new(home)), changed: Signal::new() }
     }
 
-    /// Takes the lock; `None` if it was to be a try, and somebody else has it, or the node was left out of the membership.
-    pub(crate) async fn lock(&self, mode: Mode, policy: WaitPolicy) -> Option<Token> {
+    /// Takes the lock, however long that takes if it is no try.
+    pub(crate) async fn lock(&self, mode: Mode, policy: WaitPolicy) -> Result<Token, Refused> {
         loop {
             self.change(|state| state.ask(mode, policy));
             self.changed.until(|| !matches!(self.stage(), Stage::Asked(..))).at(()).await;
             match self.stage() {
-                Stage::Held(_, token) => return Some(token),
+                Stage::Held(_, token) => return Ok(token),
                 // The view was lost after the grant.
                 Stage::Idle => {}
                 Stage::Refused | Stage::Asked(..) => {
                     self.change(RequesterState::unlock);
-                    return None;
+                    return Err(if self.state.get().left_out { Refused::LeftOut } else { Refused::Busy });
                 }
             }
         }

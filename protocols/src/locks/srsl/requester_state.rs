@@ -22,7 +22,7 @@ pub(super) struct RequesterState {
     pub(super) home: Option<Rank>,
     pub(super) stage: Stage,
     /// The node is in no view, and will not be in one again.
-    left_out: bool,
+    pub(super) left_out: bool,
 }
 
 /// What to say, to whom.
@@ -74,7 +74,7 @@ impl RequesterState {
 
     // Views of the membership.
 
-    /// What the home of a view that begins, or a new incarnation of it, is told.
+    /// What the home of a view that begins is told.
     pub(super) fn report(&self) -> Say {
         match self.stage {
             Stage::Asked(mode, policy) => self.say(Message::Request { mode, policy }),

@@ -2,7 +2,7 @@
 
 use super::home::Home;
 use super::home::May;
-use super::{Keeper, Message, Requester, Wire};
+use super::{Keeper, Message, Refused, Requester, Wire};
 use crate::locks::client::WaitPolicy;
 use crate::locks::codec::Malformed;
 use crate::locks::queue::OutOfTurn;
@@ -168,9 +168,9 @@ impl Wire for Silence {
 fn a_request_is_answered_by_its_home_and_by_nobody_else() {
     let (home, stranger, token) = (rank(1), rank(2), Token(256));
     for (policy, answer, end) in [
-        (WaitPolicy::Queue, Message::Grant { token }, Some(token)),
-        (WaitPolicy::Try, Message::Grant { token }, Some(token)),
-        (WaitPolicy::Try, Message::Busy, None),
+        (WaitPolicy::Queue, Message::Grant { token }, Ok(token)),
+        (WaitPolicy::Try, Message::Grant { token }, Ok(token)),
+        (WaitPolicy::Try, Message::Busy, Err(Refused::Busy)),
     ] {
         let wire = Rc::new(Silence::default());
         let requester = Requester::new(Rc::clone(&wire), LockKey(7), Some(home));
@@ -195,7 +195,21 @@ fn a_request_that_is_granted_as_its_node_is_left_out_ends() {
     requester.on_message(home, Message::Grant { token: Token(256) });
     assert!(requester.view_lost(), "it held the lock");
     requester.give_up();
-    assert_eq!(look(), Poll::Ready(None));
+    assert_eq!(look(), Poll::Ready(Err(Refused::LeftOut)));
+}
+
+#[test]
+fn a_try_that_is_under_way_as_its_node_is_left_out_says_that_and_not_that_the_lock_is_busy() {
+    let requester = Requester::new(Rc::new(Silence::default()), LockKey(7), Some(rank(1)));
+    let mut request = pin!(requester.lock(Mode::Exclusive, WaitPolicy::Try));
+    let mut look = || request.as_mut().poll(&mut Context::from_waker(Waker::noop()));
+    assert_eq!(look(), Poll::Pending);
+    assert!(!requester.view_lost());
+    requester.give_up();
+    assert_eq!(look(), Poll::Ready(Err(Refused::LeftOut)));
+    let mut next = pin!(requester.lock(Mode::Exclusive, WaitPolicy::Try));
+    let told = next.as_mut().poll(&mut Context::from_waker(Waker::noop()));
+    assert_eq!(told, Poll::Ready(Err(Refused::LeftOut)), "as does the next one");
 }
 
 #[test]

@@ -11,7 +11,7 @@ use super::keeper::Keeper;
 use super::messages::Message;
 use super::requester_state::{RequesterState, Stage};
 use crate::locks::client::WaitPolicy;
-use crate::locks::views::{self, Place, Stamp};
+use crate::locks::views::{self, GivenUp, Place, Stamp};
 use crate::locks::{LockKey, Mode, Token};
 use crate::members::{Ballot, Member, View, ViewId};
 use crate::transport::Rank;
@@ -213,7 +213,7 @@ impl World {
         let (now, number) = (self.now(), self.nodes[index as usize].as_ref().map_or(0, |node| node.view));
         let here = if number == 0 { 0 } else { self.stamp(number) };
         let Some(node) = &mut self.nodes[index as usize] else { return Ok(()) };
-        match views::place(stamp, here) {
+        match views::place(stamp, here, &GivenUp::default()) {
             Place::Later => {
                 node.early.push((from, stamp, key, message));
                 return Ok(());

@@ -366,6 +366,36 @@ fn who_tries_at_a_cold_start_has_a_free_lock_once_nobody_can_hold_anything_of_be
     }
 }
 
+/// Though it held the lock as the view began, nobody does any more.
+#[test]
+fn who_held_a_lock_as_a_view_began_gives_it_back_and_tries_has_it() {
+    for scheme in Scheme::ALL {
+        let (cluster, nodes) = start(scheme);
+        cluster.run(ms(50));
+        let (rt, members, client) = (cluster.members[1].rt.clone(), nodes[1].0.clone(), nodes[1].1.client());
+        let request = Request::default();
+        let result = request.clone();
+        let held = ask(&cluster, &nodes, 1, at_home(0), move |grant| async move {
+            while members.view().is_none_or(|view| view.members.len() == NODES as usize) {
+                rt.sleep(ms(1)).await;
+            }
+            grant.unlock().await;
+            // It is back at its home before it is wanted again.
+            rt.sleep(ms(1)).await;
+            let tried = client.try_lock(at_home(0), Mode::Exclusive).await;
+            *result.0.borrow_mut() = Some(tried.map(|grant| (rt.now(), grant.token())));
+        });
+        assert!(held.granted_at().is_some());
+        crash(&cluster, 2);
+        cluster.run(longest() + ms(5));
+        let at = request.granted_at().unwrap_or_else(|| panic!("{scheme}: {:?}", request.0.borrow()));
+        // Where words are used, nobody has one until those who left hold nothing any more; a queue's home knows who holds.
+        let fence = nodes[0].0.grants_from().min(nodes[1].0.grants_from());
+        assert_eq!(at >= fence, scheme != Scheme::Srsl, "{scheme}: {at} {fence}");
+        grows(&held, &request);
+    }
+}
+
 #[test]
 fn nothing_is_sent_while_nothing_is_held() {
     for scheme in Scheme::ALL {
