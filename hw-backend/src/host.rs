@@ -1,10 +1,9 @@
 //! The machine under a node: its clock and its random numbers.
 
-use crate::ffi::random_seed;
+use crate::ffi::{monotonic, random_seed};
 use std::cell::Cell;
 use std::rc::Rc;
 use std::sync::OnceLock;
-use std::time::Instant;
 use weft_verbs::{Clock, Host, Nanos, Work};
 
 /// A real machine. Work that a node names costs what it costs.
@@ -16,11 +15,23 @@ struct Inner {
     state: Cell<u64>,
 }
 
-/// Time since the process first asked: the clock of every [`HwHost`].
+thread_local! {
+    static READ: Cell<Nanos> = const { Cell::new(Nanos::ZERO) };
+}
+
+/// Time since the process first asked: the clock of every [`HwHost`]. Some are read for each message, and the standard library's
+/// arithmetic on them costs three times what the reading does.
 pub fn now() -> Nanos {
-    static BEGAN: OnceLock<Instant> = OnceLock::new();
-    let span = BEGAN.get_or_init(Instant::now).elapsed();
-    Nanos(span.as_nanos().try_into().unwrap_or(u64::MAX))
+    static BEGAN: OnceLock<u64> = OnceLock::new();
+    let began = *BEGAN.get_or_init(monotonic);
+    let now = Nanos(monotonic().saturating_sub(began));
+    READ.set(now);
+    now
+}
+
+/// What the clock said when this thread read it last.
+pub(crate) fn last_read() -> Nanos {
+    READ.get()
 }
 
 impl HwHost {

@@ -16,6 +16,9 @@ const VERBS: u64 = 1 << 63;
 /// After how long the kernel is asked again although no wait has seen anything: for those who never wait.
 const UNSEEN: Nanos = Nanos::from_micros(250);
 
+/// How often it is asked whether the kernel was asked lately until the clock is read for that: a node reads it in each step anyway.
+const ASKS_A_READING: u32 = 64;
+
 /// Whether there may be something to read: to ask the kernel for nothing costs as much as to post.
 #[derive(Clone, Debug)]
 pub(crate) struct Hint(Rc<Seen>);
@@ -26,6 +29,8 @@ struct Seen {
     ready: Cell<bool>,
     /// When the kernel was asked without that.
     asked: Cell<Nanos>,
+    /// Asks since the clock was read for one.
+    asks: Cell<u32>,
     /// When a wait has last looked at all descriptors.
     waited: Rc<Cell<Nanos>>,
 }
@@ -33,9 +38,9 @@ struct Seen {
 impl Hint {
     /// Asks the kernel, if a wait has seen something, or if neither it nor a wait was asked for a while.
     pub(crate) fn ask<T>(&self, ask: impl FnOnce() -> Option<T>) -> Option<T> {
-        let Seen { ready, asked, waited } = &*self.0;
+        let Seen { ready, asked, waited, .. } = &*self.0;
         if !ready.get() {
-            let now = host::now();
+            let now = self.time();
             if now - asked.get().max(waited.get()) < UNSEEN {
                 return None;
             }
@@ -46,6 +51,14 @@ impl Hint {
             ready.set(false);
         }
         answer
+    }
+
+    /// About what time it is.
+    fn time(&self) -> Nanos {
+        let asks = self.0.asks.get() + 1;
+        let reads = asks >= ASKS_A_READING;
+        self.0.asks.set(if reads { 0 } else { asks });
+        if reads { host::now() } else { host::last_read() }
     }
 }
 
@@ -93,7 +106,7 @@ impl Reactor {
     /// Watches a descriptor of verbs objects, which is closed before the reactor or removes itself.
     pub(crate) fn watch(&self, fd: RawFd) -> Result<Hint> {
         let waited = Rc::clone(&self.waited);
-        let seen = Seen { ready: Cell::new(true), asked: Cell::new(host::now()), waited };
+        let seen = Seen { ready: Cell::new(true), asked: Cell::new(host::now()), asks: Cell::new(0), waited };
         let hint = Hint(Rc::new(seen));
         self.watch_beside(fd, &hint)?;
         Ok(hint)

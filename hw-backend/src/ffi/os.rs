@@ -126,6 +126,15 @@ impl RawAddress {
     }
 }
 
+/// Nanoseconds of the clock that never goes back.
+#[inline]
+pub(crate) fn monotonic() -> u64 {
+    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: the place is a timespec. This clock is there on every Linux (man 2 clock_gettime), so the call does not fail.
+    unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &raw mut time) };
+    time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
+}
+
 /// A word that differs from process to process.
 pub(crate) fn random_seed() -> u64 {
     let mut word = 0u64;
@@ -140,7 +149,8 @@ pub(crate) struct Alarm(RawFd);
 impl Alarm {
     pub(crate) fn new() -> Result<Alarm> {
         // SAFETY: touches no memory of ours.
-        let fd = unsafe { libc::timerfd_create(libc::CLOCK_MONOTONIC, libc::TFD_NONBLOCK | libc::TFD_CLOEXEC) };
+        let fd =
+            unsafe { libc::timerfd_create(libc::CLOCK_MONOTONIC, libc::TFD_NONBLOCK | libc::TFD_CLOEXEC) };
         if fd < 0 { Err(refused("timerfd_create", errno())) } else { Ok(Alarm(fd)) }
     }
 

@@ -90,11 +90,11 @@ impl Processors {
     }
 
     /// Until when completions stay where they are, unless a thread enters the kernel or stops computing before.
-    pub fn holds_back(&self, now: Nanos) -> Option<Nanos> {
+    pub fn holds_back(&self, now: impl FnOnce() -> Nanos) -> Option<Nanos> {
         match self.receives.get() {
             Receives::AtOnce | Receives::Polling => None,
-            Receives::TaskQueue { tick } => self.waits_in_queue(now, tick),
-            Receives::Signal { quantum, offset } => self.waits_for_its_turn(now, quantum, offset),
+            Receives::TaskQueue { tick } => self.waits_in_queue(now(), tick),
+            Receives::Signal { quantum, offset } => self.waits_for_its_turn(now(), quantum, offset),
         }
     }
 
@@ -218,21 +218,21 @@ mod tests {
     fn a_task_queue_waits_while_all_processors_compute_for_a_system_call_or_a_tick() {
         let processors = Processors::default();
         processors.set(2);
-        assert_eq!(processors.holds_back(Nanos(1)), None);
+        assert_eq!(processors.holds_back(|| Nanos(1)), None);
         processors.set_receives(Receives::TaskQueue { tick: Nanos(100) });
         let one = processors.begin(Nanos(1_000));
-        assert_eq!(processors.holds_back(Nanos(1)), None, "one processor is idle");
+        assert_eq!(processors.holds_back(|| Nanos(1)), None, "one processor is idle");
         let other = processors.begin(Nanos(1_000));
-        assert_eq!([1, 99].map(|now| processors.holds_back(Nanos(now))), [Some(Nanos(100)); 2]);
-        assert_eq!(processors.holds_back(Nanos(100)), None, "a tick");
-        assert_eq!(processors.holds_back(Nanos(101)), Some(Nanos(200)));
+        assert_eq!([1, 99].map(|now| processors.holds_back(|| Nanos(now))), [Some(Nanos(100)); 2]);
+        assert_eq!(processors.holds_back(|| Nanos(100)), None, "a tick");
+        assert_eq!(processors.holds_back(|| Nanos(101)), Some(Nanos(200)));
         processors.enters(Work::Bookkeeping);
-        assert_eq!(processors.holds_back(Nanos(102)), Some(Nanos(200)));
+        assert_eq!(processors.holds_back(|| Nanos(102)), Some(Nanos(200)));
         processors.enters(Work::PageFault);
-        assert_eq!(processors.holds_back(Nanos(103)), None);
-        assert_eq!(processors.holds_back(Nanos(104)), Some(Nanos(200)));
+        assert_eq!(processors.holds_back(|| Nanos(103)), None);
+        assert_eq!(processors.holds_back(|| Nanos(104)), Some(Nanos(200)));
         drop(other);
-        assert_eq!(processors.holds_back(Nanos(105)), None);
+        assert_eq!(processors.holds_back(|| Nanos(105)), None);
         drop(one);
     }
 
@@ -244,13 +244,13 @@ mod tests {
         processors.set_load(1);
         let one = processors.begin(Nanos(1_000));
         let other = || processors.begin(Nanos(1_000));
-        assert_eq!(processors.holds_back(Nanos(150)), None, "a processor for each");
+        assert_eq!(processors.holds_back(|| Nanos(150)), None, "a processor for each");
         let all = other();
         // Of three, the first and the second run; the third and the first; the second and the third.
-        let held = [0, 150, 250, 299, 300].map(|now| processors.holds_back(Nanos(now)));
+        let held = [0, 150, 250, 299, 300].map(|now| processors.holds_back(|| Nanos(now)));
         assert_eq!(held, [None, None, Some(Nanos(300)), Some(Nanos(300)), None]);
         drop(all);
-        assert_eq!(processors.holds_back(Nanos(250)), None);
+        assert_eq!(processors.holds_back(|| Nanos(250)), None);
         // It computes with a whole processor, and with two thirds of one.
         processors.pass(Nanos(500), 0);
         assert_eq!(one.left(), Some(Nanos(500)));

@@ -26,7 +26,7 @@ impl<V: Verbs> Program<V> {
         inner.executor.begin_step();
         let one = inner.config.one_by_one;
         inner.drain_signals();
-        if let Some(due) = inner.processors.holds_back(inner.host.now()) {
+        if let Some(due) = inner.processors.holds_back(|| inner.host.now()) {
             return Ok(self.step_beside(due));
         }
         let mut takes = !(one && inner.executor.has_ready());
@@ -83,7 +83,7 @@ impl<V: Verbs> Program<V> {
             if inner.closed.get() {
                 return Park::Done;
             }
-            if inner.processors.holds_back(inner.host.now()).is_none() {
+            if inner.processors.holds_back(|| inner.host.now()).is_none() {
                 return Park::Again;
             }
             if !fired && ran == 0 && !inner.executor.has_ready() && !inner.executor.wake_idlers() {
