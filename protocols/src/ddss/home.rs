@@ -136,7 +136,7 @@ impl Home {
         Home { me, segments: BTreeMap::new(), names: BTreeMap::new(), allocated: 0, kept: 0, out_of_turn: 0 }
     }
 
-    /// Somebody asks for a segment.
+    /// Somebody asks for a segment. Who opens a name that stands for a key is told that key: a segment of the name's own would hide it.
     pub fn on_open(&mut self, from: Rank, id: u64, name: Name, spec: Spec) -> Action {
         match self.segments.get_mut(&name) {
             Some(Kept { leaving: Some(leaving), .. }) => {
@@ -145,7 +145,10 @@ impl Home {
             }
             Some(Kept { spec: there, .. }) if *there == spec => Action::Found,
             Some(Kept { spec: there, .. }) => Action::Answer(Message::Otherwise { id, spec: *there }),
-            None => Action::Make,
+            None => match self.names.get(&name) {
+                Some(key) => Action::Answer(Message::Key { id, key: Some(*key) }),
+                None => Action::Make,
+            },
         }
     }
 

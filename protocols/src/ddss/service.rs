@@ -153,7 +153,8 @@ impl<V: Verbs> Ddss<V> {
     ///
     /// # Errors
     ///
-    /// The segment cannot be, is there and is otherwise, or is released at this moment. [`DdssError::Gone`] if it was open here and its home
+    /// The segment cannot be, is there and is otherwise, or is released at this moment. [`DdssError::Bound`] if the name was
+    /// [bound](Ddss::bind) to a key. [`DdssError::Gone`] if it was open here and its home
     /// has died: nobody loses a value in silence. After that, it is made anew once its home is back.
     pub async fn open(&self, name: Name, spec: Spec) -> Result<Segment<V>, DdssError> {
         if !name.is_given() {
@@ -186,6 +187,7 @@ impl<V: Verbs> Ddss<V> {
             }
             Message::Released { .. } => Err(DdssError::Released),
             Message::Otherwise { spec: there, .. } => agreed(there, spec).and(Err(DdssError::Memory)),
+            Message::Key { .. } => Err(DdssError::Bound),
             _ => Err(DdssError::Memory),
         }
     }

@@ -47,6 +47,19 @@ fn a_name_stands_for_one_key_and_a_segment_for_its_own() {
     assert_eq!(home.keys().collect::<Vec<_>>(), [own]);
 }
 
+#[test]
+fn who_opens_a_name_that_stands_for_a_key_makes_no_segment_that_hides_it() {
+    let mut home = home();
+    let (own, name) = (home.find(NAME).expect("it is kept"), Name(8));
+    home.bind(name, Some(own), None);
+    for spec in [own.spec, Spec { size: 16, ..own.spec }] {
+        let told = Message::Key { id: 5, key: Some(own) };
+        assert_eq!(home.on_open(rank(1), 5, name, spec), Action::Answer(told));
+    }
+    home.bind(name, None, Some(own));
+    assert_eq!(home.on_open(rank(1), 6, name, own.spec), Action::Make);
+}
+
 /// A name may be bound to a key that it had, or to any that somebody has: that keeps nothing.
 #[test]
 fn a_key_that_a_name_stands_for_is_kept_only_while_its_segment_is() {
