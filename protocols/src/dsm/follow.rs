@@ -438,9 +438,11 @@ impl<V: Verbs, R: Reading> Service<V, R> {
     }
 
     fn enter_again(&self) {
-        let entered = self.entered.borrow();
-        for (id, Entered { barrier, parties, .. }) in &*entered {
-            self.say_entered(*barrier, *parties, *id);
+        let said = |(id, entered): (&u32, &Entered)| (entered.barrier, entered.parties, *id);
+        // A mesh that is closed ends the memory at the first word, and all who have entered with it.
+        let entered: Vec<_> = self.entered.borrow().iter().map(said).collect();
+        for (barrier, parties, id) in entered {
+            self.say_entered(barrier, parties, id);
         }
     }
 

@@ -448,7 +448,7 @@ impl<V: Verbs, R: Reading> Service<V, R> {
         }
     }
 
-    /// Whether it is not.
+    /// Whether shared memory has ended.
     pub fn has_failed(&self) -> bool {
         self.failed.borrow().is_some()
     }
