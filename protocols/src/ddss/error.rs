@@ -61,6 +61,9 @@ pub enum DdssError {
         /// Its model.
         model: Model,
     },
+    /// The name stands for a key that was bound to it: no segment is opened by it. Look the key up, and attach that.
+    #[error("the name stands for a key: it is to be looked up")]
+    Bound,
     /// The home has no memory left for it.
     #[error("its home has no memory for the segment")]
     Memory,

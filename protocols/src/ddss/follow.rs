@@ -431,6 +431,8 @@ impl<V: Verbs> Ddss<V> {
         following.changed.notify();
         self.0.asked.borrow_mut().retain(|_, (of, _)| *of != party);
         self.0.going.borrow_mut().end_with(party);
+        // Calls that have one of them end by name; no other comes to have it.
+        self.0.open.borrow_mut().retain(|_, segment| segment.0.home != party);
         self.drains_nothing(party.rank);
         self.bury(party.rank, lease_over);
     }

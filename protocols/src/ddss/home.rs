@@ -6,15 +6,20 @@ use super::parties::Party;
 use super::parts::{Part, Waits};
 use super::{Header, Key, Name, Spec};
 use crate::transport::Rank;
+use segments::Segments;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use turns::{Line, State};
 use weft_verbs::RemoteSlice;
+
+mod segments;
+mod turns;
 
 /// The segments that a node keeps.
 #[derive(Debug)]
 pub(super) struct Home {
     /// The node.
     me: Party,
-    segments: BTreeMap<Name, Kept>,
+    segments: Segments,
     /// Names that stand for keys of segments, kept here or elsewhere.
     names: BTreeMap<Name, Key>,
     allocated: u64,
@@ -38,6 +43,22 @@ impl Kept {
     fn key(&self, name: Name, home: Party) -> Key {
         let Party { rank: home, incarnation } = home;
         Key { home, incarnation, name, spec: self.spec, at: self.at }
+    }
+
+    /// Its release begins, which these nodes are to be asked for. Those who wait for a turn, or for a part, came too late.
+    fn begins_to_leave(&mut self, asker: (Rank, u64), nodes: &[Rank]) -> VecDeque<(Rank, u64)> {
+        let (missing, mut late) = (nodes.iter().copied().collect(), std::mem::take(&mut self.line.waiting));
+        let mut opens = Vec::new();
+        for (node, part) in &mut self.parts {
+            for waits in part.end_waiting() {
+                match waits {
+                    Waits::Opens(id) => opens.push((*node, id, self.spec)),
+                    Waits::Joins(id) => late.push_back((*node, id)),
+                }
+            }
+        }
+        self.leaving = Some(Leaving { asker, missing, opens });
+        late
     }
 }
 
@@ -110,42 +131,33 @@ pub(super) enum Step {
     },
 }
 
-/// Those who wait for a turn at a segment. As long as nobody does, headers are changed by whose swap comes first.
-#[derive(Debug, Default)]
-struct Line {
-    state: State,
-    waiting: VecDeque<(Rank, u64)>,
-}
-
-#[derive(Debug, Default, PartialEq, Eq)]
-enum State {
-    /// The header has no mark.
-    #[default]
-    Open,
-    /// It is being marked. Those who had the lock and have left meanwhile are kept in mind.
-    Closing { left: Vec<Rank> },
-    /// It is marked, and this node may change it.
-    Serving(Rank),
-    /// The mark is being taken away.
-    Opening,
-}
-
 impl Home {
     /// A node that keeps nothing.
     pub fn new(me: Party) -> Home {
-        Home { me, segments: BTreeMap::new(), names: BTreeMap::new(), allocated: 0, kept: 0, out_of_turn: 0 }
+        Home {
+            me,
+            segments: Segments::default(),
+            names: BTreeMap::new(),
+            allocated: 0,
+            kept: 0,
+            out_of_turn: 0,
+        }
     }
 
-    /// Somebody asks for a segment.
+    /// Somebody asks for a segment. Who opens a name that stands for a key is told that key: a segment of the name's own would hide it.
     pub fn on_open(&mut self, from: Rank, id: u64, name: Name, spec: Spec) -> Action {
-        match self.segments.get_mut(&name) {
-            Some(Kept { leaving: Some(leaving), .. }) => {
-                leaving.opens.push((from, id, spec));
-                Action::Later
-            }
+        let waits =
+            |kept: &mut Kept| kept.leaving.as_mut().map(|leaving| leaving.opens.push((from, id, spec)));
+        if self.segments.change(name, waits).flatten().is_some() {
+            return Action::Later;
+        }
+        match self.segments.get(name) {
             Some(Kept { spec: there, .. }) if *there == spec => Action::Found,
             Some(Kept { spec: there, .. }) => Action::Answer(Message::Otherwise { id, spec: *there }),
-            None => Action::Make,
+            None => match self.names.get(&name) {
+                Some(key) => Action::Answer(Message::Key { id, key: Some(*key) }),
+                None => Action::Make,
+            },
         }
     }
 
@@ -167,7 +179,7 @@ impl Home {
     /// that is kept here is that segment's until it is gone. Returns what it stands for.
     pub fn bind(&mut self, name: Name, key: Option<Key>, instead: Option<Key>) -> Option<Key> {
         let there = self.find(name);
-        if self.segments.contains_key(&name) {
+        if self.segments.get(name).is_some() {
             return there;
         }
         if there.is_some() && there != instead {
@@ -182,7 +194,7 @@ impl Home {
 
     /// What a name stands for: nothing, if that is being released.
     pub fn find(&self, name: Name) -> Option<Key> {
-        match self.segments.get(&name) {
+        match self.segments.get(name) {
             Some(Kept { leaving: Some(_), .. }) => None,
             Some(kept) => Some(kept.key(name, self.me)),
             None => self.names.get(&name).copied(),
@@ -197,138 +209,119 @@ impl Home {
     /// Somebody wants a segment to be released. These nodes are to be asked whether they use it.
     pub fn on_release(&mut self, key: Key, from: Rank, id: u64, nodes: &[Rank]) -> Release {
         let me = self.me;
-        match self.segments.get_mut(&key.name) {
-            Some(kept) if kept.leaving.is_none() && kept.key(key.name, me) == key => {
-                let (missing, mut late) =
-                    (nodes.iter().copied().collect(), std::mem::take(&mut kept.line.waiting));
-                let mut opens = Vec::new();
-                for (node, part) in &mut kept.parts {
-                    for waits in part.end_waiting() {
-                        match waits {
-                            Waits::Opens(id) => opens.push((*node, id, kept.spec)),
-                            Waits::Joins(id) => late.push_back((*node, id)),
-                        }
-                    }
-                }
-                kept.leaving = Some(Leaving { asker: (from, id), missing, opens });
-                Release::Drain(late)
-            }
-            _ => Release::Late,
-        }
+        let released = self.segments.change(key.name, |kept| {
+            let is_it = kept.leaving.is_none() && kept.key(key.name, me) == key;
+            is_it.then(|| kept.begins_to_leave((from, id), nodes))
+        });
+        released.flatten().map_or(Release::Late, Release::Drain)
     }
 
     /// Nothing of a node's is under way to the segment at a place, which is being released. With the last node it is gone. (A node that no
     /// view had when an earlier segment of that name was released may say so of that one late.)
     pub fn on_drained(&mut self, name: Name, at: Place, from: Rank) -> Option<Left> {
-        let kept = self.segments.get_mut(&name).filter(|kept| kept.at == at)?;
-        let leaving = kept.leaving.as_mut()?;
-        leaving.missing.remove(&from);
-        if !leaving.missing.is_empty() {
-            return None;
-        }
+        let is_gone = self.segments.change(name, |kept| {
+            let leaving = kept.leaving.as_mut().filter(|_| kept.at == at)?;
+            leaving.missing.remove(&from);
+            Some(leaving.missing.is_empty())
+        });
+        let kept = if is_gone.flatten()? { self.segments.remove(name)? } else { return None };
         let key = kept.key(name, self.me);
-        let Leaving { asker, opens, .. } = self.segments.remove(&name)?.leaving?;
+        let Leaving { asker, opens, .. } = kept.leaving?;
         Some(Left { key, asker, opens })
     }
 
     /// Whether the segment at a place is kept here and is not being released. (After its release another one may have its name.)
     pub fn is_kept(&self, name: Name, at: Place) -> bool {
-        self.segments.get(&name).is_some_and(|kept| kept.leaving.is_none() && kept.at == at)
+        self.segments.get(name).is_some_and(|kept| kept.leaving.is_none() && kept.at == at)
     }
 
     /// The same of the segment of a key, whatever names stand for that.
     pub fn keeps(&self, key: Key) -> bool {
         self.segments
-            .get(&key.name)
+            .get(key.name)
             .is_some_and(|kept| kept.leaving.is_none() && kept.key(key.name, self.me) == key)
     }
 
     /// The keys of all that is kept here.
     pub fn keys(&self) -> impl Iterator<Item = Key> {
-        self.segments.iter().map(|(name, kept)| kept.key(*name, self.me))
+        self.segments.iter().map(|(name, kept)| kept.key(name, self.me))
     }
 
     /// Where the segment of a name is.
     pub fn place_of(&self, name: Name) -> Option<Place> {
-        self.segments.get(&name).map(|kept| kept.at)
+        self.segments.get(name).map(|kept| kept.at)
     }
 
     /// A node is to have a part in a segment that is kept and not being released. Says whether an earlier incarnation of it had one; none if
     /// that one's has yet to end: then the request is answered [afterwards](Home::has_parted).
     pub fn takes_part(&mut self, name: Name, node: Rank, waits: Waits) -> Option<bool> {
-        self.segments.get_mut(&name)?.parts.entry(node).or_default().begin(waits)
+        self.segments.change(name, |kept| kept.parts.entry(node).or_default().begin(waits)).flatten()
     }
 
     /// A node has no part any more in any segment. The segments in which it had one: what is left of it there is to be taken away, and
     /// then it [has parted](Home::has_parted).
     pub fn parts_from_all(&mut self, node: Rank) -> Vec<(Name, Place)> {
-        let parts = self.segments.iter_mut().filter_map(|(name, kept)| {
+        let parts = self.segments.change_all(|name, kept| {
             if let Some(leaving) = &mut kept.leaving {
                 leaving.opens.retain(|(from, ..)| *from != node);
                 return None;
             }
             let had = kept.parts.get_mut(&node).is_some_and(Part::end);
-            had.then_some((*name, kept.at))
+            had.then_some((name, kept.at))
         });
-        parts.collect()
+        parts.into_iter().flatten().collect()
     }
 
     /// The same in the segment at a place. Says whether the node had a part in it. (What it says late of an earlier segment of that name is
     /// not of this one.)
     pub fn parts_from(&mut self, node: Rank, name: Name, at: Place) -> bool {
-        let kept = self.segments.get_mut(&name).filter(|kept| kept.leaving.is_none() && kept.at == at);
-        kept.and_then(|kept| kept.parts.get_mut(&node)).is_some_and(Part::end)
+        let parts = self.segments.change(name, |kept| {
+            let is_it = kept.leaving.is_none() && kept.at == at;
+            is_it && kept.parts.get_mut(&node).is_some_and(Part::end)
+        });
+        parts.unwrap_or(false)
     }
 
     /// Nothing of what a node had is left at a segment. Its next incarnation's requests that waited for that, and what to tell it.
     pub fn has_parted(&mut self, name: Name, at: Place, node: Rank) -> Vec<Message> {
         let incarnation = self.me.incarnation;
-        let Some(kept) = self.segments.get_mut(&name).filter(|kept| kept.at == at) else { return Vec::new() };
-        let waiting = kept.parts.get_mut(&node).map(Part::ended).unwrap_or_default();
+        let waiting = self.segments.change(name, |kept| {
+            let part = kept.parts.get_mut(&node).filter(|_| kept.at == at);
+            part.map(Part::ended).unwrap_or_default()
+        });
         let answer = |waits| match waits {
             Waits::Opens(id) => Message::Here { id, at, incarnation, again: true },
             Waits::Joins(id) => Message::Joined { id, again: true },
         };
-        waiting.into_iter().map(answer).collect()
+        waiting.unwrap_or_default().into_iter().map(answer).collect()
     }
 
-    /// The line of a segment that is neither released nor being released.
-    fn line(&mut self, name: Name, at: Place) -> Option<&mut Line> {
-        let kept = self.segments.get_mut(&name).filter(|kept| kept.leaving.is_none() && kept.at == at);
-        kept.map(|kept| &mut kept.line)
+    /// Does something with the line of a segment that is neither released nor being released.
+    fn in_line<T>(&mut self, name: Name, at: Place, does: impl FnOnce(&mut Line) -> T) -> Option<T> {
+        let done = self.segments.change(name, |kept| {
+            let is_it = kept.leaving.is_none() && kept.at == at;
+            is_it.then(|| does(&mut kept.line))
+        });
+        done.flatten()
     }
 
     /// Somebody wants a turn.
     pub fn on_enter(&mut self, name: Name, at: Place, from: Rank, id: u64) -> Step {
-        let Some(line) = self.line(name, at) else {
-            return Step::Late { to: from, id };
-        };
-        line.waiting.push_back((from, id));
-        match line.state {
-            State::Open => {
-                line.state = State::Closing { left: Vec::new() };
-                Step::Close
-            }
-            _ => Step::Nothing,
-        }
+        let step = self.in_line(name, at, |line| {
+            line.waiting.push_back((from, id));
+            if line.state == State::Open { line.closes() } else { Step::Nothing }
+        });
+        step.unwrap_or(Step::Late { to: from, id })
     }
 
     /// The header was marked; it was this. The node that has the lock has the first turn.
     pub fn closed(&mut self, name: Name, at: Place, header: Header) -> Step {
-        let Some(line) = self.line(name, at) else { return Step::Nothing };
-        let State::Closing { left } = &line.state else { return Step::Nothing };
-        match header.holder() {
-            Some(holder) if !left.contains(&holder) => {
-                line.state = State::Serving(holder);
-                Step::Nothing
-            }
-            _ => line.next(),
-        }
+        self.in_line(name, at, |line| line.closed(header)).unwrap_or(Step::Nothing)
     }
 
     /// A node says that it has no turn any more, or has given the lock back while the header was marked.
     pub fn on_leave(&mut self, name: Name, at: Place, from: Rank) -> Step {
-        let step = self.ends_turn(name, at, from);
+        let Some(step) = self.in_line(name, at, |line| line.ends_turn(from)) else { return Step::Nothing };
         self.out_of_turn += u64::from(step.is_none());
         step.unwrap_or(Step::Nothing)
     }
@@ -336,23 +329,14 @@ impl Home {
     /// A node has died, and has the lock no more: it has no turn either. The header was seen to be `marked` after that, or not: then
     /// whoever has the lock when it is marked is another one, be it the next incarnation of that node.
     pub fn on_gone(&mut self, name: Name, at: Place, node: Rank, marked: bool) -> Step {
-        let Some(line) = self.line(name, at) else { return Step::Nothing };
-        line.waiting.retain(|(from, _)| *from != node);
-        if matches!(line.state, State::Closing { .. }) && !marked {
-            return Step::Nothing;
-        }
-        self.ends_turn(name, at, node).unwrap_or(Step::Nothing)
-    }
-
-    /// What comes next, unless it is not that node's turn. While the header is being marked nobody knows yet whose it is.
-    fn ends_turn(&mut self, name: Name, at: Place, node: Rank) -> Option<Step> {
-        let Some(line) = self.line(name, at) else { return Some(Step::Nothing) };
-        match &mut line.state {
-            State::Closing { left } => left.push(node),
-            State::Serving(rank) if *rank == node => return Some(line.next()),
-            State::Serving(_) | State::Opening | State::Open => return None,
-        }
-        Some(Step::Nothing)
+        let step = self.in_line(name, at, |line| {
+            line.waiting.retain(|(from, _)| *from != node);
+            if matches!(line.state, State::Closing { .. }) && !marked {
+                return None;
+            }
+            line.ends_turn(node)
+        });
+        step.flatten().unwrap_or(Step::Nothing)
     }
 
     /// How often a node has ended a turn that it did not have.
@@ -362,55 +346,37 @@ impl Home {
 
     /// Nobody waits for this node any more: the others go on without it.
     pub fn forget_all_who_wait(&mut self) {
-        self.segments.values_mut().for_each(|kept| kept.line.waiting.clear());
+        self.segments.change_all(|_, kept| kept.line.waiting.clear());
     }
 
     /// Segments that are being released, for which a node has not drained yet.
     pub fn drained_by(&self, node: Rank) -> Vec<(Name, Place)> {
         let awaits =
             |kept: &Kept| kept.leaving.as_ref().is_some_and(|leaving| leaving.missing.contains(&node));
-        self.segments.iter().filter(|(_, kept)| awaits(kept)).map(|(name, kept)| (*name, kept.at)).collect()
+        self.segments
+            .awaiting()
+            .filter(|(_, kept)| awaits(kept))
+            .map(|(name, kept)| (name, kept.at))
+            .collect()
     }
 
     /// The nodes that have a turn, or have not drained a segment yet.
     pub fn awaited(&self) -> Vec<Rank> {
-        let of = |kept: &Kept| match (&kept.leaving, &kept.line.state) {
-            (Some(leaving), _) => leaving.missing.iter().copied().collect(),
-            (None, State::Serving(node)) => vec![*node],
-            _ => Vec::new(),
-        };
-        self.segments.values().flat_map(of).collect()
+        self.segments.awaiting().flat_map(|(_, kept)| kept.awaited()).collect()
     }
 
     /// The mark is gone.
     pub fn opened(&mut self, name: Name, at: Place) -> Step {
-        let Some(line) = self.line(name, at) else { return Step::Nothing };
-        line.state = State::Open;
-        if line.waiting.is_empty() {
-            return Step::Nothing;
-        }
-        line.state = State::Closing { left: Vec::new() };
-        Step::Close
+        let step = self.in_line(name, at, |line| {
+            line.state = State::Open;
+            if line.waiting.is_empty() { Step::Nothing } else { line.closes() }
+        });
+        step.unwrap_or(Step::Nothing)
     }
 
     /// How many wait for a turn.
     pub fn waiting(&self) -> usize {
-        self.segments.values().map(|kept| kept.line.waiting.len()).sum()
-    }
-}
-
-impl Line {
-    fn next(&mut self) -> Step {
-        match self.waiting.pop_front() {
-            Some((to, id)) => {
-                self.state = State::Serving(to);
-                Step::Grant { to, id }
-            }
-            None => {
-                self.state = State::Opening;
-                Step::Open
-            }
-        }
+        self.segments.iter().map(|(_, kept)| kept.line.waiting.len()).sum()
     }
 }
 

@@ -162,12 +162,16 @@ impl<V: Verbs> Ddss<V> {
         }
     }
 
-    /// The header once nothing that was sent before can change it any more.
+    /// The header once nothing that was sent before can change it any more. Waits for memory to read it: a call that ended for want of that
+    /// would say that nothing was published.
     pub(super) async fn resolved(&self, open: &Open<V>) -> Result<Header, DdssError> {
         self.0.stats.borrow_mut().unknown_outcomes += 1;
         loop {
             match self.unless_out(self.0.mesh.resolve_outcomes(open.home.rank)).await? {
-                Ok(()) => return self.header(open).await,
+                Ok(()) => match self.header(open).await {
+                    Err(why) if lacks_memory(&why) => self.until_there_may_be_memory().await,
+                    read => return read,
+                },
                 Err(why @ NotExecuted::PeerGone(_)) => {
                     return Err(self.who_is_out(self.home_of(open), why).await);
                 }
@@ -261,7 +265,10 @@ pub(super) fn swap<V: Verbs>(at: RemoteSlice, from: Header, to: Header) -> SendO
 
 /// Whether a call failed for want of memory, which may be there later: what nobody but this node can do is tried again.
 pub(super) fn lacks_memory(error: &DdssError) -> bool {
-    matches!(error, DdssError::Verbs(_) | DdssError::NotExecuted(NotExecuted::Refused(_)))
+    let (DdssError::Verbs(why) | DdssError::NotExecuted(NotExecuted::Refused(why))) = error else {
+        return false;
+    };
+    matches!(why, VerbsError::Os { .. } | VerbsError::Exhausted { .. })
 }
 
 /// What was not executed because a connection broke is tried again, on the next one.

@@ -34,7 +34,8 @@ pub(super) struct Shared<V: Verbs> {
     pub home: RefCell<Home>,
     /// The memory of the segments kept here.
     pub memory: RefCell<Memory<V>>,
-    /// The segments that are open here. Those of one name are others, of which all but one have been released.
+    /// The segments that are open here, until they are let go, or their home has died. Those of one name are others, of which all but one
+    /// have been released.
     pub open: RefCell<BTreeMap<Id, Segment<V>>>,
     /// Those of them that were opened by their names.
     pub named: RefCell<BTreeMap<Name, Segment<V>>>,
@@ -152,7 +153,8 @@ impl<V: Verbs> Ddss<V> {
     ///
     /// # Errors
     ///
-    /// The segment cannot be, is there and is otherwise, or is released at this moment. [`DdssError::Gone`] if it was open here and its home
+    /// The segment cannot be, is there and is otherwise, or is released at this moment. [`DdssError::Bound`] if the name was
+    /// [bound](Ddss::bind) to a key. [`DdssError::Gone`] if it was open here and its home
     /// has died: nobody loses a value in silence. After that, it is made anew once its home is back.
     pub async fn open(&self, name: Name, spec: Spec) -> Result<Segment<V>, DdssError> {
         if !name.is_given() {
@@ -173,6 +175,8 @@ impl<V: Verbs> Ddss<V> {
                 if self.is_leaving(key) {
                     return Err(DdssError::Released);
                 }
+                // Or its home has died since it answered.
+                self.check_party(key.party())?;
                 let segment = self.opened(key);
                 // The answer may have waited for this call while the segment went: then the home is asked before the first use.
                 if self.0.going.borrow().asked() == asked_before {
@@ -183,6 +187,7 @@ impl<V: Verbs> Ddss<V> {
             }
             Message::Released { .. } => Err(DdssError::Released),
             Message::Otherwise { spec: there, .. } => agreed(there, spec).and(Err(DdssError::Memory)),
+            Message::Key { .. } => Err(DdssError::Bound),
             _ => Err(DdssError::Memory),
         }
     }

@@ -38,6 +38,9 @@ pub enum DsmError {
         /// The longest that can be carried.
         most: u32,
     },
+    /// The node has made as many objects as there are numbers for them, 2^32 - 1, freed ones among them.
+    #[error("the node has used up its numbers for objects")]
+    UsedUp,
     /// An element that the object has not.
     #[error("element {index} of {len}")]
     Index {

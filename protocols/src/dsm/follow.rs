@@ -420,10 +420,11 @@ impl<V: Verbs, R: Reading> Service<V, R> {
     /// Sends a message as soon as there is room and memory for it. False if the epoch is over. A node whose threads were told that the
     /// memory has ended says what it has all the same: others wait for that.
     async fn deliver(&self, to: Rank, message: &Message<'_>, epoch: u64) -> bool {
-        if self.epoch() == epoch && self.try_send(to, message) {
-            return true;
+        if self.epoch() != epoch {
+            return false;
         }
-        self.reach.say(&self.rt, to, &self.framed(message), epoch).await
+        self.try_send(to, message)
+            || self.reach.say(&self.rt, to, &self.framed(message), self.reach.now(to)).await
     }
 
     /// Makes all requests anew, but those for objects of an epoch to come.
@@ -437,9 +438,11 @@ impl<V: Verbs, R: Reading> Service<V, R> {
     }
 
     fn enter_again(&self) {
-        let entered = self.entered.borrow();
-        for (id, Entered { barrier, parties, .. }) in &*entered {
-            self.say_entered(*barrier, *parties, *id);
+        let said = |(id, entered): (&u32, &Entered)| (entered.barrier, entered.parties, *id);
+        // A mesh that is closed ends the memory at the first word, and all who have entered with it.
+        let entered: Vec<_> = self.entered.borrow().iter().map(said).collect();
+        for (barrier, parties, id) in entered {
+            self.say_entered(barrier, parties, id);
         }
     }
 

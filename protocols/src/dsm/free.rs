@@ -11,6 +11,7 @@
 
 use super::DsmError;
 use super::messages::{Freeing, Message};
+use super::ranges::Ranges;
 use super::reading::{Decision, Reading};
 use super::service::Service;
 use super::shared::{ObjectId, Plain, Shared};
@@ -24,10 +25,10 @@ use weft_verbs::Verbs;
 /// What a node knows of objects that are being freed.
 #[derive(Default)]
 pub(super) struct Frees {
-    /// Objects that nobody may begin anything with any more, and who frees each; nobody once it is forgotten here.
-    closed: BTreeMap<ObjectId, Option<Rank>>,
+    /// Objects that are being freed, with which nobody may begin anything any more, and who frees each.
+    closed: BTreeMap<ObjectId, Rank>,
     /// Those that were forgotten here once. They may be closed and forgotten again, after others have died.
-    forgotten: BTreeSet<ObjectId>,
+    forgotten: Ranges,
     /// Nodes that wait until nothing of an object is open here, each with the number of its call.
     closing: Vec<(ObjectId, Rank, u32)>,
     /// This node's calls, by number: the step, and who has not answered.
@@ -45,12 +46,13 @@ struct Call {
 impl Frees {
     /// Whether an object is freed, or is being.
     pub fn has(&self, object: ObjectId) -> bool {
-        self.closed.contains_key(&object)
+        self.closed.contains_key(&object) || self.forgotten.contains(object)
     }
 
     /// The objects that are freed, or are being.
     pub fn all(&self) -> Vec<ObjectId> {
-        self.closed.keys().copied().collect()
+        let all: BTreeSet<ObjectId> = self.closed.keys().copied().chain(self.forgotten.iter()).collect();
+        all.into_iter().collect()
     }
 
     /// Calls and answers that are open.
@@ -70,13 +72,13 @@ impl Frees {
 
     /// Nothing of an object is there any more.
     fn forget(&mut self, object: ObjectId) {
-        self.closed.insert(object, None);
+        self.closed.remove(&object);
         self.forgotten.insert(object);
     }
 
     /// Whether an object was forgotten here. What others report of it later is of no use.
     pub fn has_forgotten(&self, object: ObjectId) -> bool {
-        self.forgotten.contains(&object)
+        self.forgotten.contains(object)
     }
 
     /// Nobody will answer.
@@ -100,7 +102,7 @@ impl<V: Verbs, R: Reading> Thread<V, R> {
             return Err(DsmError::Freed(object));
         }
         // From now on, whoever waits for the call: it is not freed once more.
-        service.frees.borrow_mut().closed.insert(object, Some(service.mesh.me()));
+        service.frees.borrow_mut().closed.insert(object, service.mesh.me());
         let freeing = Rc::clone(service);
         let freed = service.rt.spawn(async move { freeing.free(object).await });
         freed.await.unwrap_or(Err(DsmError::Closed))
@@ -147,10 +149,10 @@ impl<V: Verbs, R: Reading> Service<V, R> {
         }
         let me = self.mesh.me();
         // Also those that this node has no memory of: others may have some, and not know that it is freed.
-        let orphans = frees.closed.iter_mut().filter(|(_, by)| by.is_some_and(|by| !nodes.contains(&by)));
+        let orphans = frees.closed.iter_mut().filter(|(_, by)| !nodes.contains(by));
         let orphans: Vec<ObjectId> = orphans
             .map(|(object, by)| {
-                *by = Some(me);
+                *by = me;
                 *object
             })
             .collect();
@@ -170,7 +172,7 @@ impl<V: Verbs, R: Reading> Service<V, R> {
         match step {
             Freeing::Close => {
                 let mut frees = self.frees.borrow_mut();
-                frees.closed.insert(object, Some(from));
+                frees.closed.insert(object, from);
                 // It may be asked once more, in another epoch.
                 frees.closing.retain(|open| *open != (object, from, id));
                 frees.closing.push((object, from, id));
@@ -181,6 +183,7 @@ impl<V: Verbs, R: Reading> Service<V, R> {
                 }
                 self.memory.forget(object);
                 self.forget_lost(object);
+                self.by_object.borrow_mut().forget(object);
                 self.frees.borrow_mut().forget(object);
                 self.send(from, &Message::Freed { object, id, step });
             }
@@ -229,5 +232,28 @@ impl<V: Verbs, R: Reading> Service<V, R> {
             // The node's program may have ended.
             let _ = call.done.send(());
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_freed_takes_no_more_room_than_there_are_gaps_in_it() {
+        let (mut frees, by) = (Frees::default(), Rank::from_index(1));
+        let made = |number| ObjectId::of(by, number, 0);
+        // In pairs, the later one first.
+        for number in (0..10_000).map(|nth| nth ^ 1) {
+            frees.closed.insert(made(number), by);
+            assert!(frees.has(made(number)) && !frees.has_forgotten(made(number)));
+            frees.forget(made(number));
+            assert!(frees.has(made(number)) && frees.has_forgotten(made(number)));
+        }
+        assert_eq!((frees.closed.len(), frees.forgotten.pieces()), (0, 1));
+        // One that is freed once more, after others have died, is there once.
+        frees.closed.insert(made(3), by);
+        assert_eq!(frees.all().len(), 10_000);
+        assert!(!frees.has(made(10_000)) && !frees.has(ObjectId(0)));
     }
 }

@@ -31,7 +31,10 @@ impl<V: Verbs, R: Reading> Service<V, R> {
                 // Where nodes agree on who is alive, a view tells. A guest has no part in the memory.
                 Incoming::PeerReset { peer, .. }
                     if self.following.is_some() || peer.get() > self.mesh.size() => {}
-                Incoming::PeerReset { peer, .. } => self.on_reset(peer),
+                Incoming::PeerReset { peer, .. } => {
+                    self.reach.hears_of(peer);
+                    self.on_reset(peer);
+                }
             }
         }
         self.fail(DsmError::Closed);

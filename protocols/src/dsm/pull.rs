@@ -8,6 +8,7 @@ use super::DsmError;
 use super::follow::Flight;
 use super::memory::Object;
 use super::messages::{Access, Message};
+use super::reach::Moment;
 use super::reading::{Decision, Reading};
 use super::requests::{Progress, hops};
 use super::service::Service;
@@ -24,7 +25,7 @@ impl<V: Verbs, R: Reading> Service<V, R> {
             Some(object) => {
                 let service = Rc::clone(self);
                 // Of this epoch, whichever the task begins in: in the next one the source need not keep what it has.
-                let under_way = (self.epoch(), self.takes_off());
+                let under_way = (self.reach.now(source.0), self.takes_off());
                 let pull = async move { service.pull(&object, page, id, source, version, under_way).await };
                 drop(self.rt.spawn(pull));
             }
@@ -39,7 +40,7 @@ impl<V: Verbs, R: Reading> Service<V, R> {
         id: u32,
         (source, at): (Rank, RemoteSlice),
         version: u64,
-        (epoch, _flight): (u64, Flight<V, R>),
+        (when, _flight): (Moment, Flight<V, R>),
     ) {
         loop {
             // Nothing is fetched for a memory that has ended.
@@ -47,7 +48,7 @@ impl<V: Verbs, R: Reading> Service<V, R> {
                 return;
             }
             // In the next epoch the request is made again.
-            if !self.reach.met(source, epoch).await {
+            if !self.reach.met(source, when).await {
                 return;
             }
             match self.mesh.read_into(source, at, object.bytes(page.index)).await {
@@ -57,7 +58,7 @@ impl<V: Verbs, R: Reading> Service<V, R> {
                     match self.mesh.resolve_outcomes(source).await {
                         Err(NotExecuted::PeerGone(_)) => return,
                         Err(_) => return self.fail(DsmError::Closed),
-                        Ok(()) if self.epoch() != epoch => return,
+                        Ok(()) if !self.reach.is_now(source, when) => return,
                         Ok(()) => {}
                     }
                 }
@@ -70,7 +71,7 @@ impl<V: Verbs, R: Reading> Service<V, R> {
                 Err(OpError::NotExecuted(_)) => return self.fail(DsmError::Closed),
             }
         }
-        if self.epoch() != epoch {
+        if !self.reach.is_now(source, when) {
             return;
         }
         self.stats.borrow_mut().pulls += 1;

@@ -5,6 +5,9 @@
 //! it would keep for the boot before, and drop when the next one connects, or it would refuse it. Nobody would say it again: the
 //! epoch goes on. So whatever is said to such a node waits here, until the node has connected or the epoch is over. It
 //! does connect: a node that starts asks all others to take it in.
+//!
+//! Where nodes do not agree on who is alive, the memory has an end as soon as this node hears that another one has begun anew. The transport knows
+//! that first, and would take for the next boot what was ordered for the one before. So what is ordered keeps in mind which boot it is for.
 
 use super::service::CHANNEL;
 use super::views::Views;
@@ -12,6 +15,7 @@ use crate::rt::Rt;
 use crate::rt::sync::Signal;
 use crate::transport::{BEFORE_MEMORY_IS_ASKED_FOR, Mesh, Rank, SendError};
 use std::cell::{Cell, RefCell};
+use std::collections::BTreeMap;
 use std::future::poll_fn;
 use std::pin::Pin;
 use std::rc::Rc;
@@ -23,6 +27,17 @@ pub(super) struct Reach<V: Verbs> {
     pub mesh: Mesh<V>,
     /// Where nodes agree on who is alive.
     epochs: Option<Epochs>,
+    /// Where they do not: how often each had begun anew, when this node heard of it last.
+    begun: Rc<RefCell<BTreeMap<Rank, u32>>>,
+}
+
+/// When something was ordered that is for another node, and so for which boot of that node it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Moment {
+    /// The epoch; always the same where nodes do not agree on who is alive.
+    epoch: u64,
+    /// How often that node had begun anew; always the same where they do.
+    begun: u32,
 }
 
 /// What ends a wait for a node.
@@ -44,35 +59,52 @@ impl Epochs {
 
 impl<V: Verbs> Clone for Reach<V> {
     fn clone(&self) -> Self {
-        Reach { mesh: self.mesh.clone(), epochs: self.epochs.clone() }
+        Reach { mesh: self.mesh.clone(), epochs: self.epochs.clone(), begun: Rc::clone(&self.begun) }
     }
 }
 
 impl<V: Verbs> Reach<V> {
     pub fn new(mesh: &Mesh<V>, epochs: Option<Epochs>) -> Reach<V> {
-        Reach { mesh: mesh.clone(), epochs }
+        Reach { mesh: mesh.clone(), epochs, begun: Rc::new(RefCell::new(mesh.resets())) }
+    }
+
+    /// This node hears that another one has begun anew: what is ordered from now on is for that boot.
+    pub fn hears_of(&self, node: Rank) {
+        self.begun.borrow_mut().insert(node, self.mesh.resets_of(node));
+    }
+
+    /// The present moment, for what is ordered now.
+    pub fn now(&self, node: Rank) -> Moment {
+        let epoch = self.epochs.as_ref().map(|epochs| epochs.views.borrow().stamp());
+        Moment {
+            epoch: epoch.unwrap_or_default(),
+            begun: self.begun.borrow().get(&node).copied().unwrap_or_default(),
+        }
     }
 
     /// Whether what is sent to a node now is for the boot that has a part in the memory.
     pub fn has_met(&self, node: Rank) -> bool {
-        let Some(epochs) = &self.epochs else { return true };
+        let Some(epochs) = &self.epochs else { return self.is_now(node, self.now(node)) };
         let member = epochs.views.borrow().incarnation(node);
         // One that was never heard of has had no other boot, as far as anybody knows: a message makes the connection.
         let is_it = |known| member.is_none_or(|member| member == known);
         !self.mesh.is_gone(node) && self.mesh.incarnation_of(node).is_none_or(is_it)
     }
 
-    /// Whether an epoch is the present one. What waited is not said in another one, behind what is said there.
-    fn is_now(&self, epoch: u64) -> bool {
-        self.epochs.as_ref().is_none_or(|epochs| epochs.views.borrow().stamp() == epoch)
+    /// Whether what was ordered then counts yet: in its epoch, behind which other things are said, or for the boot that is there.
+    pub fn is_now(&self, node: Rank, when: Moment) -> bool {
+        match &self.epochs {
+            Some(epochs) => epochs.views.borrow().stamp() == when.epoch,
+            None => self.mesh.resets_of(node) == when.begun,
+        }
     }
 
-    /// Waits until a node of this epoch was met. False: the epoch is over, or the memory.
-    pub async fn met(&self, node: Rank, epoch: u64) -> bool {
-        let Some(epochs) = &self.epochs else { return true };
+    /// Waits until a node of that moment was met. False: its epoch is over, or the memory.
+    pub async fn met(&self, node: Rank, when: Moment) -> bool {
+        let Some(epochs) = &self.epochs else { return self.is_now(node, when) };
         loop {
             let (mut resumed, mut begun) = (self.mesh.resumed(), epochs.begun.changed());
-            if epochs.left_out.get() || self.mesh.is_closed() || !self.is_now(epoch) {
+            if epochs.left_out.get() || self.mesh.is_closed() || !self.is_now(node, when) {
                 return false;
             }
             if self.has_met(node) {
@@ -86,11 +118,11 @@ impl<V: Verbs> Reach<V> {
         }
     }
 
-    /// Waits until a message to a node of this epoch can be sent, which is to be done at once. False: the epoch is over, or the memory.
-    pub async fn room(&self, to: Rank, epoch: u64) -> bool {
-        while self.met(to, epoch).await {
+    /// Waits until a message to a node of that moment can be sent, which is to be done at once. False: its epoch is over, or the memory.
+    pub async fn room(&self, to: Rank, when: Moment) -> bool {
+        while self.met(to, when).await {
             match self.mesh.room(to).await {
-                Ok(()) if self.is_now(epoch) && self.has_met(to) => return true,
+                Ok(()) if self.is_now(to, when) && self.has_met(to) => return true,
                 Ok(()) => {}
                 Err(SendError::PeerGone(_)) if self.epochs.is_some() => {}
                 Err(_) => return false,
@@ -99,10 +131,10 @@ impl<V: Verbs> Reach<V> {
         false
     }
 
-    /// Sends a message of this epoch as soon as it reaches its node, and there is room and memory for it. False: the epoch is over, or the
-    /// memory.
-    pub async fn say(&self, rt: &Rt<V>, to: Rank, frame: &[u8], epoch: u64) -> bool {
-        while self.room(to, epoch).await {
+    /// Sends a message of that moment as soon as it reaches its node, and there is room and memory for it. False: its epoch is over, or
+    /// the memory.
+    pub async fn say(&self, rt: &Rt<V>, to: Rank, frame: &[u8], when: Moment) -> bool {
+        while self.room(to, when).await {
             match self.mesh.send(to, CHANNEL, frame) {
                 // Another task took the place.
                 Err(SendError::Full { .. }) => {}

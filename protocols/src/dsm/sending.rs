@@ -3,6 +3,7 @@
 use super::DsmError;
 use super::memory::Object;
 use super::messages::{LONGEST, Message};
+use super::reach::Moment;
 use super::reading::Reading;
 use super::server::Order;
 use super::service::{CHANNEL, STAMP, Service};
@@ -23,8 +24,8 @@ struct Flies<V: Verbs> {
     version: u64,
     /// It is written from the minipage itself, which this node asks for again only when the adapter has let go of it.
     leaves: bool,
-    /// The epoch in which that was ordered.
-    epoch: u64,
+    /// When that was ordered.
+    when: Moment,
 }
 
 impl<V: Verbs, R: Reading> Service<V, R> {
@@ -34,9 +35,9 @@ impl<V: Verbs, R: Reading> Service<V, R> {
         if self.try_send(to, message) {
             return;
         }
-        let (reach, frame, epoch) = (self.reach.clone(), self.framed(message), self.epoch());
+        let (reach, frame, when) = (self.reach.clone(), self.framed(message), self.reach.now(to));
         let rt = self.rt.clone();
-        drop(self.rt.spawn(async move { reach.say(&rt, to, &frame, epoch).await }));
+        drop(self.rt.spawn(async move { reach.say(&rt, to, &frame, when).await }));
     }
 
     /// Sends a message, unless it would not [reach](super::reach) the node that it is for, or the transport has no room for it, or no memory.
@@ -87,8 +88,8 @@ impl<V: Verbs, R: Reading> Service<V, R> {
         }
         // The data may come back before the adapter has let go of them, if this node has asked for them already. Then it sends a
         // copy. Otherwise it asks when the adapter has let go: see `ask`.
-        let (leaves, epoch) = (!self.requests.borrow().any(page), self.epoch());
-        let flies = move |from| Flies { page, to, from, notices, id, version, leaves, epoch };
+        let (leaves, when) = (!self.requests.borrow().any(page), self.reach.now(to));
+        let flies = move |from| Flies { page, to, from, notices, id, version, leaves, when };
         let frame = self.framed(&notice(None));
         if leaves {
             *self.leaving.borrow_mut().entry(page).or_default() += 1;
@@ -102,7 +103,7 @@ impl<V: Verbs, R: Reading> Service<V, R> {
             Err(_) => {
                 let service = Rc::clone(self);
                 drop(self.rt.spawn(async move {
-                    while service.reach.room(to, epoch).await {
+                    while service.reach.room(to, when).await {
                         if let Ok(copy) = service.mesh.copied(&bytes) {
                             return service.place(flies(copy), at, frame);
                         }
@@ -131,7 +132,7 @@ impl<V: Verbs, R: Reading> Service<V, R> {
                 self.stats.borrow_mut().stalls += u64::from(matches!(why, SendError::Full { .. }));
                 let service = Rc::clone(self);
                 drop(self.rt.spawn(async move {
-                    while service.reach.room(to, flies.epoch).await {
+                    while service.reach.room(to, flies.when).await {
                         match service.mesh.place(to, flies.from.share(), at, CHANNEL, &frame) {
                             Err(SendError::Full { .. }) => {}
                             Err(why) if why.lacks_memory() => {
@@ -162,9 +163,9 @@ impl<V: Verbs, R: Reading> Service<V, R> {
     /// A message carries a minipage that was to be written to the requestor. Its bytes are as they were: who asked has not got it, so
     /// nobody else has.
     fn carry(&self, flies: &Flies<V>) {
-        let Flies { page, to, id, notices, version, epoch, .. } = *flies;
-        // What was ordered in an epoch that is over counts no more.
-        if self.epoch() != epoch {
+        let Flies { page, to, id, notices, version, when, .. } = *flies;
+        // What was ordered in an epoch that is over, or for a boot that is, counts no more.
+        if !self.reach.is_now(to, when) {
             return;
         }
         match flies.from.bytes() {

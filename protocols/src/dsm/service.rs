@@ -240,14 +240,15 @@ impl<V: Verbs, R: Reading> Dsm<V, R> {
     /// # Errors
     ///
     /// It has no element or too many bytes; the grain cannot be; it is placed at a node that is not there; the mesh's messages are too
-    /// short for a minipage.
+    /// short for a minipage; this node has used up its numbers for objects.
     pub fn alloc<T: Plain>(
         &self,
         len: usize,
         grain: Grain,
         placement: Placement,
     ) -> Result<Shared<[T]>, DsmError> {
-        let number = self.0.next_object.replace(self.0.next_object.get() + 1);
+        let number = self.0.next_object.get();
+        self.0.next_object.set(number.checked_add(1).ok_or(DsmError::UsedUp)?);
         let object = ObjectId::of(self.0.mesh.me(), number, self.0.died());
         self.0.fitting(Shared::new(object, len, grain, placement)?)
     }
@@ -345,11 +346,17 @@ impl<V: Verbs, R: Reading> Dsm<V, R> {
         *self.0.stats.borrow()
     }
 
-    /// Why accesses waited at this node, by object; and of what it manages the minipages that were written by turns most often.
+    /// Why accesses waited at this node, by object; and of what it manages the minipages that were written by turns most often. Those that
+    /// were freed are [counted together](Dsm::freed_objects).
     pub fn by_object(&self) -> Vec<(ObjectId, ObjectStats)> {
         let book = self.0.directory.borrow();
         let book = book.book().map(|(page, version, ..)| (page, version));
         self.0.by_object.borrow().with_book(book)
+    }
+
+    /// Why accesses to objects waited that have been freed, in one sum.
+    pub fn freed_objects(&self) -> ObjectStats {
+        self.0.by_object.borrow().freed()
     }
 
     /// What is open, by name: nothing, at rest.
@@ -448,7 +455,7 @@ impl<V: Verbs, R: Reading> Service<V, R> {
         }
     }
 
-    /// Whether it is not.
+    /// Whether shared memory has ended.
     pub fn has_failed(&self) -> bool {
         self.failed.borrow().is_some()
     }

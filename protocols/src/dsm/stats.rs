@@ -64,16 +64,34 @@ pub struct Hottest {
 
 /// By object: why accesses waited.
 #[derive(Debug, Default)]
-pub(super) struct ByObject(BTreeMap<ObjectId, ObjectStats>);
+pub(super) struct ByObject {
+    there: BTreeMap<ObjectId, ObjectStats>,
+    /// Those that were freed, together.
+    freed: ObjectStats,
+}
 
 impl ByObject {
     pub fn of(&mut self, object: ObjectId) -> &mut ObjectStats {
-        self.0.entry(object).or_default()
+        self.there.entry(object).or_default()
+    }
+
+    /// An object is freed.
+    pub fn forget(&mut self, object: ObjectId) {
+        let ObjectStats { first, taken, copies, joined, .. } = self.there.remove(&object).unwrap_or_default();
+        self.freed.first += first;
+        self.freed.taken += taken;
+        self.freed.copies += copies;
+        self.freed.joined += joined;
+    }
+
+    /// The sum of those that were freed.
+    pub fn freed(&self) -> ObjectStats {
+        self.freed
     }
 
     /// What is known, with what a manager's book says: each minipage and how often it was granted to write.
     pub fn with_book(&self, book: impl Iterator<Item = (PageId, u64)>) -> Vec<(ObjectId, ObjectStats)> {
-        let mut all = self.0.clone();
+        let mut all = self.there.clone();
         for (PageId { object, index }, writes) in book.filter(|(_, writes)| *writes > 0) {
             let of = all.entry(object).or_default();
             of.hottest = of.hottest.max(Some(Hottest { writes, index }));
@@ -96,5 +114,17 @@ mod tests {
         let hottest = |writes, index| Some(Hottest { writes, index });
         assert_eq!(all[0], (a, ObjectStats { taken: 7, hottest: hottest(9, 1), ..ObjectStats::default() }));
         assert_eq!((all[1].0, all[1].1.hottest, all.len()), (b, hottest(1, 6), 2));
+    }
+
+    #[test]
+    fn what_was_freed_is_counted_in_one_sum() {
+        let mut stats = ByObject::default();
+        for object in (0..10).map(ObjectId) {
+            (stats.of(object).taken, stats.of(object).joined) = (2, 1);
+            stats.forget(object);
+            stats.forget(object);
+        }
+        assert_eq!(stats.freed(), ObjectStats { taken: 20, joined: 10, ..ObjectStats::default() });
+        assert!(stats.with_book([].into_iter()).is_empty());
     }
 }

@@ -1,7 +1,7 @@
 //! Segments whose nodes die: what only the dead kept is gone by name, a lock that a dead one had goes on once its lease has run out, and
 //! nobody waits for ever.
 
-use crate::common::{Cluster, Dice, ms, rank, seeds, us};
+use crate::common::{Cluster, Dice, all_regions, ms, rank, seeds, us};
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
@@ -514,4 +514,48 @@ fn round_robin_passes_over_a_node_that_died() {
     });
     cluster.run(MET + ms(80));
     assert_eq!(homes.take(), [1, 3, 0, 1, 3, 0].map(|node| Ok(rank(node))));
+}
+
+/// Each life of a home makes the same segments anew. The last ones are known by their names until they are asked for again.
+#[test]
+fn a_user_keeps_no_memory_for_the_segments_of_a_home_that_died() {
+    const SEGMENTS: usize = 4;
+    let mut cluster = Cluster::scarce(NODES, 1, 100, |_| ());
+    let mut all: Vec<_> = (0..NODES as usize).map(|node| begin(&cluster, node, ms(4))).collect();
+    cluster.run(MET);
+    let names: Vec<Name> =
+        (0..).map(Name).filter(|name| name.home(NODES) == rank(2)).take(SEGMENTS).collect();
+    let mut free = Vec::new();
+    for life in 0..6 {
+        let done = Rc::new(Cell::new(0));
+        let (tell, ddss, rt) = (Rc::clone(&done), all[1].1.clone(), cluster.members[1].rt.clone());
+        let names = names.clone();
+        cluster.members[1].at(cluster.fabric.now() + us(1), move || {
+            drop(rt.clone().spawn(async move {
+                for name in names {
+                    // That the segment of the life before is gone is told first.
+                    while let Err(why) = put(&ddss, name).await {
+                        assert!(matches!(why, DdssError::Gone(_) | DdssError::Absent(_)), "{why}");
+                        rt.sleep(ms(1)).await;
+                    }
+                    tell.set(tell.get() + 1);
+                }
+            }));
+        });
+        cluster.run(ms(100));
+        assert_eq!(done.get(), SEGMENTS, "life {life}");
+        free.push(all_regions(&cluster.members[1].rt).len());
+        cluster.plan(cluster.fabric.now(), Fault::Crash { node: NodeId(2) });
+        cluster.run(ms(1));
+        cluster.plan(cluster.fabric.now(), Fault::Restart { node: NodeId(2) });
+        cluster.run(Nanos(1));
+        cluster.members[2] = cluster.start(2);
+        all[2] = begin(&cluster, 2, ms(4));
+    }
+    assert!(free[5] + SEGMENTS >= free[1], "regions that are left, life by life: {free:?}");
+}
+
+async fn put(ddss: &Ddss<Sim>, name: Name) -> Result<Option<u64>, DdssError> {
+    let segment = ddss.open(name, VALUE).await?;
+    ddss.put(&segment, &[1; 64]).await
 }

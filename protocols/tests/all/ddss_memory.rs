@@ -3,11 +3,12 @@
 use crate::common::{Cluster, ms, rank, us, without_memory};
 use std::cell::RefCell;
 use std::rc::Rc;
-use weft_protocols::ddss::{Ddss, DdssError, Model, Name, Spec};
+use weft_protocols::ddss::{Ddss, DdssError, Model, Name, Placement, Spec};
 use weft_protocols::members::{Change, Member, View};
 use weft_protocols::rt::sync::mailbox;
 use weft_sim::fault::{Fault, Link, Way};
 use weft_sim::{NodeId, Sim};
+use weft_verbs::Wait;
 
 /// The segments of the first nodes of a cluster, which have no others in their view.
 fn among(cluster: &Cluster, nodes: usize) -> Vec<Ddss<Sim>> {
@@ -59,4 +60,41 @@ fn who_opens_a_segment_that_is_released_before_the_answer_can_be_sent_is_told_so
     let [(answered, released), (_, anew)] = told.take().try_into().expect("both are answered");
     assert!((ms(31)..ms(32)).contains(&answered), "{answered}");
     assert_eq!((released, anew), (Err(DdssError::Released), Ok(())));
+}
+
+/// Memory is registered block by block. While the connection is made anew that lost the answer, a put to another segment has the only
+/// block for a word.
+#[test]
+fn a_put_whose_answer_was_lost_ends_with_its_version_once_there_is_memory_to_look_for_it() {
+    let cluster = Cluster::special(2, 1, 4, Wait::Poll, |config| config.chunk = 8);
+    let start = |node: usize| {
+        let at = &cluster.members[node];
+        Ddss::start(&at.rt, &at.mesh).expect("the channel is free")
+    };
+    let [ddss, _home] = [0, 1].map(start);
+    // After this one the node has what a new connection takes.
+    let link = Link::Pair(NodeId(0), NodeId(1));
+    cluster.plan(ms(5), Fault::Cut { link, way: Way::Both, lasts: Some(ms(3)) });
+    cluster.plan(ms(20), Fault::LoseCompletion { node: NodeId(0), lasts: Some(ms(8)) });
+    cluster.plan(ms(20), Fault::NoMemory { node: NodeId(0), lasts: Some(ms(20)) });
+    let ended = [[2, 6, 21], [3, 12, 25]].map(|times| {
+        let ended = Rc::new(RefCell::new(Vec::new()));
+        let (ddss, rt, tells) = (ddss.clone(), cluster.members[0].rt.clone(), Rc::clone(&ended));
+        drop(rt.clone().spawn(async move {
+            rt.sleep_until(ms(times[0])).await;
+            let spec = Spec { size: 64, model: Model::Write };
+            let key = ddss.allocate(spec, Placement::On(rank(1))).await.expect("there is memory");
+            let segment = ddss.attach(key).expect("it is there");
+            for at in times {
+                rt.sleep_until(ms(at)).await;
+                let put = ddss.put(&segment, &[7; 64]).await;
+                tells.borrow_mut().push(put);
+            }
+        }));
+        ended
+    });
+    cluster.run(ms(80));
+    let versions = vec![Ok(Some(1)), Ok(Some(2)), Ok(Some(3))];
+    assert_eq!(ended.map(|ended| ended.take()), [versions.clone(), versions]);
+    assert!(ddss.stats().unknown_outcomes > 0);
 }

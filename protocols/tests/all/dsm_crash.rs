@@ -1,7 +1,7 @@
 //! Shared memory whose nodes die: what only the dead had is lost by name, no update of anything else is lost, and those that live
 //! go on.
 
-use crate::common::{Cluster, Dice, ms, rank, seeds, us};
+use crate::common::{Cluster, Dice, NOBODYS, ms, rank, seeds, us};
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
@@ -10,6 +10,7 @@ use weft_protocols::dsm::{
     Repaired, Shared,
 };
 use weft_protocols::members::{Members, MembersConfig};
+use weft_protocols::transport::{Channel, Incoming};
 use weft_sim::fault::{Fault, Link, Way};
 use weft_sim::{NodeId, Sim};
 use weft_verbs::{Nanos, Wait};
@@ -285,4 +286,38 @@ fn a_node_that_restarts_is_told_that_the_memory_has_gone_on_without_it() {
     assert_eq!(end.take(), (Some(Err(why.clone())), Some(Err(why.clone()))));
     assert_eq!(awaits.take(), Some(Err(why)), "it waits for a memory that does not begin");
     assert_eq!(seen.borrow().ended, 2);
+}
+
+/// The other node gives back the word that it is there, behind one by which the first node closes its mesh: it has both when it looks.
+#[test]
+fn a_memory_that_begins_when_its_mesh_is_closed_ends_and_so_does_who_waits_at_a_barrier() {
+    let cluster = Cluster::new(2, 8, Wait::Notify);
+    let [here, there] = &cluster.members[..] else { return };
+    let member = |node: usize| {
+        let at = &cluster.members[node];
+        let config = MembersConfig { lease: ms(4), drift: us(100), patience: ms(6), ..MembersConfig::new(2) };
+        Members::start(&at.rt, &at.mesh, config).expect("it starts")
+    };
+    let members = [0, 1].map(member);
+    let dsm = Dsm::start_among(&here.rt, &here.mesh, DsmConfig::default(), &members[0]).expect("it is free");
+    let ended = Rc::new(RefCell::new(None));
+    let ends = Rc::clone(&ended);
+    drop(dsm.spawn(|mut thread| async move {
+        let left = thread.barrier(BarrierId(0), 2).await;
+        ends.replace(Some(left));
+    }));
+    let (mut told, closes) = (here.mesh.open(NOBODYS).expect("it is free"), here.mesh.clone());
+    drop(here.rt.spawn(async move {
+        drop(told.recv().await);
+        closes.close();
+    }));
+    let (mut inbox, says) = (there.mesh.open(Channel(5)).expect("it is free"), there.mesh.clone());
+    drop(there.rt.spawn(async move {
+        if let Some(Incoming::Message(word)) = inbox.recv().await {
+            says.send(rank(0), NOBODYS, &[0]).expect("there is room");
+            says.send(rank(0), Channel(5), word.bytes()).expect("there is room");
+        }
+    }));
+    cluster.run(ms(200));
+    assert_eq!(ended.take(), Some(Err(DsmError::Closed)));
 }

@@ -5,7 +5,7 @@ use crate::dsm_told::Found;
 use std::rc::Rc;
 use weft_protocols::dsm::{BarrierId, Dsm, DsmError, Grain, Placement, Shared, Thread};
 use weft_protocols::transport::{Channel, Inbox, Incoming};
-use weft_sim::fault::Fault;
+use weft_sim::fault::{Fault, Link, Way};
 use weft_sim::{NodeId, Sim};
 use weft_verbs::Wait;
 
@@ -123,4 +123,46 @@ fn who_says_something_to_a_node_whose_memory_has_ended_by_a_restart_is_told_that
     // Who says that itself knows.
     says(&cluster, &ended);
     assert_eq!((take_all(&mut inbox), dsms[0].stats().malformed), (Vec::new(), 1));
+}
+
+/// Both are on their way, the second one behind the only message that is kept, when the node restarts that asked for them.
+#[test]
+fn a_minipage_that_waits_for_room_is_not_written_to_what_its_requestor_is_next() {
+    let mut cluster = Cluster::narrow(3, 7, Wait::Notify, 1);
+    let mut all: Vec<_> = cluster.members.iter().map(start).collect();
+    let placement = Placement::Node(rank(1));
+    let words = all[0].named::<u64>(1, 24, Grain::Bytes(64), placement).expect("it fits");
+    let stored = call(&cluster.members[0], &all[0], move |mut thread| async move {
+        thread.write(words, 0, &[7; 24]).await
+    });
+    cluster.run(ms(5));
+    let first = load(&cluster.members[2], &all[2], words);
+    cluster.run(ms(5));
+    assert_eq!((stored.take(), first.take()), (Some(Ok(())), Some(Ok(7))));
+    let (now, link) = (cluster.fabric.now(), Link::Pair(NodeId(0), NodeId(2)));
+    cluster.plan(now, Fault::Cut { link, way: Way::Both, lasts: Some(ms(10)) });
+    let asked = [8, 16].map(|index| {
+        let loads = move |mut thread: Thread<Sim>| async move { thread.load(words, index).await };
+        call(&cluster.members[2], &all[2], loads)
+    });
+    cluster.run(ms(5));
+    assert_eq!(asked.map(|found| found.take()), [None, None]);
+    assert!(all[0].stats().stalls > 0, "one of them waits for room");
+    restart(&mut cluster, 2);
+    all[2] = start(&cluster.members[2]);
+    let found = load(&cluster.members[2], &all[2], words);
+    cluster.run(ms(50));
+    let before = cluster.members[0].mesh.stats().reconnects;
+    cluster.run(ms(50));
+    assert_eq!(
+        cluster.members[0].mesh.stats().reconnects,
+        before,
+        "a write to what is gone breaks a connection"
+    );
+    let why = DsmError::PeerReset(rank(2));
+    assert_eq!(found.take(), Some(Err(why.clone())));
+    let later = load(&cluster.members[0], &all[0], words);
+    cluster.run(ms(5));
+    assert_eq!(later.take(), Some(Err(why)));
+    assert_eq!(all[0].unfinished().map(|(_, open)| open), [0; 10]);
 }

@@ -185,6 +185,15 @@ impl What {
                 | What::Releases
         )
     }
+
+    /// How often a call puts that begins.
+    pub const fn puts(self) -> u64 {
+        match self {
+            What::Puts | What::Exchanges => 1,
+            What::ExchangesTwice => 2,
+            _ => 0,
+        }
+    }
 }
 
 impl Event {

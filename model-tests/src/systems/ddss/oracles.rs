@@ -94,32 +94,35 @@ pub struct Latest {
     allowed: Allowed,
     /// By name, and which of those that had the name.
     segments: BTreeMap<(u64, u64), Segment>,
-    /// For each call that is under way, the highest version that was completed before it began, of each segment that had the name;
-    /// none of one that came later.
-    began: BTreeMap<RequestId, Vec<(u64, u64)>>,
-    /// Of gets under way that ask for an earlier version, how far back.
-    back: BTreeMap<RequestId, u64>,
+    /// The calls that are under way.
+    began: BTreeMap<RequestId, Began>,
+}
+
+/// A call that is under way.
+#[derive(Clone, Debug, Hash)]
+struct Began {
+    /// The highest version that was completed before it began, of each segment that had the name; none of one that came later.
+    completed: Vec<(u64, u64)>,
+    /// Of a get that asks for an earlier version, how far back.
+    back: Option<u64>,
 }
 
 impl Latest {
     fn new(model: Model) -> Latest {
-        let (segments, began, back) = (BTreeMap::new(), BTreeMap::new(), BTreeMap::new());
-        Latest { allowed: Allowed::by(model), segments, began, back }
+        Latest { allowed: Allowed::by(model), segments: BTreeMap::new(), began: BTreeMap::new() }
     }
 
     /// A call begins.
     fn begins(&mut self, event: &Event) {
         let of_this = self.segments.range((event.segment, 0)..=(event.segment, u64::MAX));
         let completed = of_this.map(|((_, life), segment)| (*life, segment.completed(event.at())));
-        self.began.insert(event.request, completed.collect());
-        if let What::GetsEarlier { back } = event.what {
-            self.back.insert(event.request, back.into());
-        }
+        let back = if let What::GetsEarlier { back } = event.what { Some(back.into()) } else { None };
+        self.began.insert(event.request, Began { completed: completed.collect(), back });
     }
 
     /// Which segment a call was on, and its highest version that was completed before the call.
     fn before(&self, event: &Event) -> Option<(u64, u64)> {
-        let began = self.began.get(&event.request)?;
+        let began = &self.began.get(&event.request)?.completed;
         // Who does not say which segment had the name means the only one.
         let life = match (event.life, &began[..]) {
             (0, [(only, _)]) => *only,
@@ -143,7 +146,7 @@ impl Latest {
         // What a get may not be older than.
         let (least, since) = match self.allowed {
             Allowed::Versions(behind) if gets => {
-                let back = self.back.get(&event.request).copied().unwrap_or(behind);
+                let back = self.began.get(&event.request).and_then(|began| began.back).unwrap_or(behind);
                 (completed.saturating_sub(back), "it began")
             }
             Allowed::Time(time) if gets => {
@@ -182,16 +185,11 @@ impl Oracle<Event> for Latest {
     }
 
     fn observe(&mut self, event: &Event) -> Result<(), String> {
+        if event.what.begins() {
+            self.begins(event);
+            return Ok(());
+        }
         let judged = match event.what {
-            What::Gets
-            | What::GetsEarlier { .. }
-            | What::Puts
-            | What::Exchanges
-            | What::ExchangesTwice
-            | What::Releases => {
-                self.begins(event);
-                return Ok(());
-            }
             What::Got { version: Some(version), value } => self.returned(event, version, Some(value)),
             What::Unchanged { version } => self.returned(event, version, None),
             What::Put { version: Some(version) } => {
@@ -206,20 +204,10 @@ impl Oracle<Event> for Latest {
                 self.superseded(event);
                 Ok(())
             }
-            What::Got { version: None, .. }
-            | What::Exchanged { got: None, .. }
-            | What::Holds { .. }
-            | What::Released
-            | What::Gone
-            | What::Locked
-            | What::Lost
-            | What::Failed(_)
-            | What::Crashed
-            | What::LeftOut => Ok(()),
+            _ => Ok(()),
         };
         if !matches!(event.what, What::Holds { .. }) {
             self.began.remove(&event.request);
-            self.back.remove(&event.request);
         }
         judged
     }
@@ -242,11 +230,10 @@ impl Oracle<Event> for Whole {
     }
 
     fn observe(&mut self, event: &Event) -> Result<(), String> {
+        if event.what.puts() > 0 {
+            self.puts.insert(event.request, event.segment);
+        }
         let value = match event.what {
-            What::Puts | What::Exchanges | What::ExchangesTwice => {
-                self.puts.insert(event.request, event.segment);
-                return Ok(());
-            }
             What::Got { value, .. } | What::Exchanged { value, .. } => value,
             _ => return Ok(()),
         };
@@ -397,7 +384,7 @@ impl Oracles for DdssOracles {
         }
         (self.exchanges.state(), &self.causes).hash(&mut to);
         (self.alone.state(), &self.earlier).hash(&mut to);
-        (&self.latest.began, &self.latest.back).hash(&mut to);
+        self.latest.began.hash(&mut to);
         (&self.gone.begun, &self.gone.released, &self.gone.began, &self.gone.losses).hash(&mut to);
     }
 }

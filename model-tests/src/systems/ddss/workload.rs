@@ -192,6 +192,9 @@ impl DdssWork {
                 format!("model {} keeps no earlier version: use delta", self.model),
             );
         }
+        if self.twice.ppm() > 0 && self.exchanges.ppm() == 0 {
+            return broken(at("twice"), "a share of no exchanges: give \"exchanges\"".into());
+        }
         if self.model.behind() > Model::MOST_BEHIND {
             return broken(at("model"), format!("delta is at most {} versions behind", Model::MOST_BEHIND));
         }
@@ -275,5 +278,17 @@ impl Plan {
             }
         }
         (think, Request { segment, call })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_share_of_what_there_is_none_of_is_refused() {
+        let all = Share::new(1.0).unwrap_or_default();
+        let work = DdssWork { twice: all, ..DdssWork::of(Model::Write, 1) };
+        assert!(work.check().is_err() && DdssWork { exchanges: all, ..work }.check().is_ok());
     }
 }

@@ -318,7 +318,8 @@ impl System for SharedMemory {
     }
 
     fn counts<V: Verbs>(service: &Service<V>) -> Counts {
-        Counts { sums: service.dsm.stats().into(), objects: Objects::of(service.dsm.by_object()) }
+        let objects = Objects::of(service.dsm.by_object(), service.dsm.freed_objects());
+        Counts { sums: service.dsm.stats().into(), objects }
     }
 
     fn conduct(counts: &Counts) -> Conduct {

@@ -66,9 +66,10 @@ impl AddAssign for Objects {
 }
 
 impl Objects {
-    /// What a node has counted.
-    pub fn of(all: impl IntoIterator<Item = (ObjectId, ObjectStats)>) -> Objects {
+    /// What a node has counted: by object, and of all that were freed.
+    pub fn of(all: impl IntoIterator<Item = (ObjectId, ObjectStats)>, freed: ObjectStats) -> Objects {
         let mut objects = Objects::default();
+        objects.0[NAMED] += freed.into();
         for (ObjectId(number), stats) in all {
             objects.0[number.min(NAMED as u64) as usize] += stats.into();
         }
@@ -103,8 +104,9 @@ mod tests {
             let hottest = Some(Hottest { writes, index });
             ObjectStats { taken, hottest, ..ObjectStats::default() }
         };
-        let mut sum = Objects::of([(ObjectId(1), stats(3, 9, 4)), (ObjectId(1 << 40), stats(1, 1, 0))]);
-        sum += Objects::of([(ObjectId(1), stats(2, 5, 7)), (ObjectId(9), stats(4, 2, 2))]);
+        let none = ObjectStats::default();
+        let mut sum = Objects::of([(ObjectId(1), stats(3, 9, 4)), (ObjectId(1 << 40), stats(1, 1, 0))], none);
+        sum += Objects::of([(ObjectId(1), stats(2, 5, 7)), (ObjectId(9), stats(4, 2, 2))], none);
         let groups: Vec<Group> = sum.groups().collect();
         let of = |group: usize| {
             let count = |key| groups[group].counts.iter().find(|count| count.key == key).map(|of| of.value);

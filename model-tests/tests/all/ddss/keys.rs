@@ -97,6 +97,7 @@ fn a_name_is_looked_up_and_stands_for_one_key() {
         ddss.bind(Name(4), one).await.expect("it stands for this already");
         let refused = ddss.bind(Name(4), two).await;
         assert_eq!(refused, Err(DdssError::Otherwise { size: 64, model: Model::Strict }));
+        assert_eq!(ddss.open(Name(4), SPEC).await.err(), Some(DdssError::Bound), "no other segment hides it");
         assert_eq!(ddss.lookup(Name(4)).await, Ok(Some(one)));
         let opened = ddss.open(Name(5), SPEC).await.expect("a segment");
         assert_eq!(ddss.lookup(Name(5)).await, Ok(Some(opened.key())));

@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::ddss::Model;
+use proptest::prelude::*;
 
 const MEMORY: RemoteSlice = RemoteSlice { addr: 0, len: 16, rkey: 1 };
 /// The first one that is kept.
@@ -45,6 +46,19 @@ fn a_name_stands_for_one_key_and_a_segment_for_its_own() {
     assert_eq!(home.bind(Name(8), None, Some(own)), None);
     assert_ne!(home.new_name(), home.new_name());
     assert_eq!(home.keys().collect::<Vec<_>>(), [own]);
+}
+
+#[test]
+fn who_opens_a_name_that_stands_for_a_key_makes_no_segment_that_hides_it() {
+    let mut home = home();
+    let (own, name) = (home.find(NAME).expect("it is kept"), Name(8));
+    home.bind(name, Some(own), None);
+    for spec in [own.spec, Spec { size: 16, ..own.spec }] {
+        let told = Message::Key { id: 5, key: Some(own) };
+        assert_eq!(home.on_open(rank(1), 5, name, spec), Action::Answer(told));
+    }
+    home.bind(name, None, Some(own));
+    assert_eq!(home.on_open(rank(1), 6, name, own.spec), Action::Make);
 }
 
 /// A name may be bound to a key that it had, or to any that somebody has: that keeps nothing.
@@ -190,4 +204,32 @@ fn who_is_back_has_a_part_once_what_it_left_is_taken_away_and_a_release_tells_it
     assert_eq!(home.has_parted(NAME, AT, rank(1)), []);
     let left = home.on_drained(NAME, AT, rank(2)).expect("nobody else uses it");
     assert_eq!(left.opens, [(rank(1), 5, spec)], "who opens the name makes another one");
+}
+
+proptest! {
+    /// The nodes of one segment that is served and of one that goes, whatever has happened to them.
+    #[test]
+    fn who_is_awaited_is_known_without_a_look_at_all_segments(
+        steps in prop::collection::vec((0u32..6, 0u64..2, 0u32..3), 1..40)
+    ) {
+        let (mut home, spec) = (Home::new(ME), Spec { size: 8, model: Model::Null });
+        for (step, name, node) in steps {
+            let (name, node) = (Name(name), rank(node));
+            let Some(at) = home.place_of(name) else {
+                home.made(name, spec, MEMORY);
+                continue;
+            };
+            let key = home.find(name);
+            match step {
+                0 => _ = home.on_enter(name, at, node, 1),
+                1 => _ = home.closed(name, at, Header::default()),
+                2 => _ = home.on_leave(name, at, node),
+                3 => _ = home.opened(name, at),
+                4 => _ = key.map(|key| home.on_release(key, node, 2, &[rank(0), node])),
+                _ => _ = home.on_drained(name, at, node),
+            }
+            let all = home.segments.iter().flat_map(|(_, kept)| kept.awaited());
+            prop_assert_eq!(home.awaited(), all.collect::<Vec<_>>());
+        }
+    }
 }

@@ -35,8 +35,9 @@ struct Asked {
 }
 
 impl Earlier {
-    /// A call begins that puts so often.
-    fn puts(&mut self, event: &Event, times: u64) {
+    /// A call begins that puts.
+    fn puts(&mut self, event: &Event) {
+        let times = event.what.puts();
         self.putting.insert(event.request, times);
         *self.called.entry(event.segment).or_default() += times;
     }
@@ -84,8 +85,7 @@ impl Oracle<Event> for Earlier {
 
     fn observe(&mut self, event: &Event) -> Result<(), String> {
         match event.what {
-            What::Puts | What::Exchanges => self.puts(event, 1),
-            What::ExchangesTwice => self.puts(event, 2),
+            what if what.puts() > 0 => self.puts(event),
             What::GetsEarlier { back } => self.asks(event, back),
             What::Gets | What::Releases | What::Holds { .. } | What::Crashed | What::LeftOut => {}
             What::Got { version: Some(version), .. } => {
