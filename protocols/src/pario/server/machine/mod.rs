@@ -72,6 +72,17 @@ pub(in crate::pario) enum Event {
     Reset { client: Rank },
 }
 
+impl Event {
+    /// Whether it is that the disk failed at something.
+    fn is_disk_error(&self) -> bool {
+        match self {
+            Event::Stored { end, .. } => *end == Err(Refusal::Io),
+            Event::Committed { end, .. } => *end == Err(Refusal::Io),
+            _ => false,
+        }
+    }
+}
+
 /// What a disk call came to.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(in crate::pario) enum Stored {
@@ -251,6 +262,8 @@ pub(super) struct Counts {
     pub places: u64,
     /// Answers that were given once more.
     pub known_again: u64,
+    /// Calls of the disk that failed, but for want of room.
+    pub disk_errors: u64,
 }
 
 /// A server.
@@ -320,6 +333,11 @@ impl Machine {
         }
     }
 
+    /// Why nothing is told of the directory any more.
+    pub(super) fn failed(&self) -> Option<Refusal> {
+        self.directory.as_ref()?.failed
+    }
+
     /// Clients to which places in staging are offered.
     pub(in super::super) fn offered_to(&self) -> impl Iterator<Item = Rank> + '_ {
         self.offered.values().map(|(client, _)| *client)
@@ -360,6 +378,7 @@ impl Machine {
 
     /// Something happened.
     pub(super) fn on(&mut self, event: Event, out: &mut Vec<Action>) {
+        self.counts.disk_errors += u64::from(event.is_disk_error());
         match event {
             Event::Request { from, id, request } => {
                 self.counts.requests += 1;
