@@ -18,6 +18,8 @@ struct Turn {
 
 impl Turn {
     fn conflicts(&self, other: &Turn) -> bool {
+        #[cfg(test)]
+        tests::COMPARED.with(|compared| compared.set(compared.get() + 1));
         (self.writes || other.writes) && overlap(&self.ranges, &other.ranges)
     }
 }
@@ -63,8 +65,8 @@ impl Ranges {
         turns.retain(|turn| turn.op != op);
         let mut now = Vec::new();
         for n in 0..turns.len() {
-            let free = !turns.iter().take(n).any(|earlier| earlier.conflicts(&turns[n]));
-            if free && !turns[n].granted {
+            // Whoever has its turn need not be held against all before it once more.
+            if !turns[n].granted && !turns.iter().take(n).any(|earlier| earlier.conflicts(&turns[n])) {
                 turns[n].granted = true;
                 now.push(turns[n].op);
             }
@@ -90,6 +92,12 @@ impl Ranges {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::cell::Cell;
+
+    thread_local! {
+        /// How often two turns were held against each other.
+        pub(super) static COMPARED: Cell<u32> = const { Cell::new(0) };
+    }
 
     const A: Handle = Handle(1);
 
@@ -118,5 +126,23 @@ mod tests {
         assert!(!ranges.ask(3, A, vec![50..60, 39..40], true));
         assert!(!ranges.ask(4, A, one(0..40), false));
         assert_eq!((ranges.end(2, A), ranges.end(1, A), ranges.end(3, A)), (vec![3], vec![], vec![4]));
+    }
+
+    #[test]
+    fn the_end_of_a_transfer_compares_those_that_wait_and_nobody_who_has_its_turn() {
+        let mut ranges = Ranges::default();
+        let all = 0..1_000_u64;
+        for op in all.clone() {
+            assert!(ranges.ask(op, A, one(op * 10..op * 10 + 10), true));
+        }
+        assert!(!ranges.ask(1_000, A, one(5..15), true), "behind the first two");
+        let before = COMPARED.get();
+        assert_eq!((ranges.end(0, A), ranges.end(1, A)), (vec![], vec![1_000]));
+        // With the second one, and with all that are left.
+        assert_eq!(COMPARED.get() - before, 1 + 998);
+        for op in all.skip(2).chain([1_000]) {
+            assert_eq!(ranges.end(op, A), []);
+        }
+        assert_eq!((COMPARED.get() - before, ranges.len()), (1 + 998, 0));
     }
 }
