@@ -436,6 +436,7 @@ impl Machine {
                 out.push(Action::Store { op, call: StoreCall::Size(handle) });
             }
             Request::Sync { handle } => {
+                self.lives(handle)?;
                 let op = self.begin(Op::Plain { from, id });
                 out.push(Action::Store { op, call: StoreCall::Sync(handle) });
             }
