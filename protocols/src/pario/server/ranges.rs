@@ -59,10 +59,14 @@ impl Ranges {
         granted
     }
 
-    /// A transfer has ended. Whose turn it is now, in the order of asking.
+    /// A call has ended, which may have had a turn. Whose turn it is now, in the order of asking.
     pub(super) fn end(&mut self, op: u64, object: Handle) -> Vec<u64> {
         let Some(turns) = self.objects.get_mut(&object) else { return Vec::new() };
+        let before = turns.len();
         turns.retain(|turn| turn.op != op);
+        if turns.len() == before {
+            return Vec::new();
+        }
         let mut now = Vec::new();
         for n in 0..turns.len() {
             // Whoever has its turn need not be held against all before it once more.
@@ -75,12 +79,6 @@ impl Ranges {
             self.objects.remove(&object);
         }
         now
-    }
-
-    /// The object at which a transfer has its turn, if it has one.
-    pub(super) fn object_of(&self, op: u64) -> Option<Handle> {
-        let mut all = self.objects.iter();
-        all.find(|(_, turns)| turns.iter().any(|turn| turn.op == op)).map(|(object, _)| *object)
     }
 
     /// How many transfers have turns or wait for them.
@@ -126,6 +124,16 @@ mod tests {
         assert!(!ranges.ask(3, A, vec![50..60, 39..40], true));
         assert!(!ranges.ask(4, A, one(0..40), false));
         assert_eq!((ranges.end(2, A), ranges.end(1, A), ranges.end(3, A)), (vec![3], vec![], vec![4]));
+    }
+
+    #[test]
+    fn a_call_that_took_no_turn_changes_nobodys_by_its_end() {
+        let mut ranges = Ranges::default();
+        assert!(ranges.ask(1, A, one(0..10), true) && !ranges.ask(2, A, one(0..10), true));
+        let before = COMPARED.get();
+        assert_eq!((ranges.end(7, A), ranges.end(7, Handle(2))), (vec![], vec![]));
+        assert_eq!((COMPARED.get(), ranges.len()), (before, 2));
+        assert_eq!((ranges.end(1, A), ranges.end(2, A)), (vec![2], vec![]));
     }
 
     #[test]

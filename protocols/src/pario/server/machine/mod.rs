@@ -215,9 +215,7 @@ enum Op {
     /// Writes to an object are made durable.
     Durable { handle: Handle },
     /// A call of the disk that is the request.
-    Plain { from: Rank, id: u64 },
-    /// An object's size is read.
-    Size { from: Rank, id: u64, handle: Handle },
+    Plain { from: Rank, id: u64, handle: Handle },
     /// A part of a removal, or of a cut.
     Part { spread: u64 },
     /// A batch of the log is written.
@@ -432,12 +430,12 @@ impl Machine {
             Request::Size { handle } => {
                 // One that has ended has no size: who asks by a name may find another file there.
                 self.lives(handle)?;
-                let op = self.begin(Op::Size { from, id, handle });
+                let op = self.begin(Op::Plain { from, id, handle });
                 out.push(Action::Store { op, call: StoreCall::Size(handle) });
             }
             Request::Sync { handle } => {
                 self.lives(handle)?;
-                let op = self.begin(Op::Plain { from, id });
+                let op = self.begin(Op::Plain { from, id, handle });
                 out.push(Action::Store { op, call: StoreCall::Sync(handle) });
             }
             Request::Moved { op, done } => {
@@ -449,12 +447,12 @@ impl Machine {
             }
             Request::Remove { handle } => {
                 self.barred.add(handle);
-                let op = self.begin(Op::Plain { from, id });
+                let op = self.begin(Op::Plain { from, id, handle });
                 self.in_turn(op, handle, vec![WHOLE], StoreCall::Remove(handle), out);
             }
             Request::Cut { handle, size, grows } => {
                 self.lives(handle)?;
-                let op = self.begin(Op::Plain { from, id });
+                let op = self.begin(Op::Plain { from, id, handle });
                 self.in_turn(op, handle, vec![WHOLE], StoreCall::Cut { handle, size, grows }, out);
             }
             Request::Read { bytes, into: Target::Answer } => {
