@@ -10,7 +10,7 @@ mod language;
 pub use crate::bytes::MalformedCall;
 pub use language::{Listed, Reply, Request};
 
-use super::{DirEntry, Distribution, File, FsError, Handle, Pario};
+use super::{DirEntry, Distribution, File, FsError, Handle, Name, Pario};
 use crate::rt::Rt;
 use thiserror::Error;
 use weft_verbs::{Nanos, Verbs, VerbsError};
@@ -134,8 +134,13 @@ impl<V: Verbs> Remote<V> {
     }
 
     async fn list(&self, directory: &str, after: &str, sizes: bool) -> Result<Reply, RemoteError> {
-        let names = self.files.readdir(directory).await.map_err(of(directory))?;
-        let mut names = names.into_iter().filter(|entry| entry.name.as_str() > after);
+        let after = match after {
+            "" => None,
+            name => Some(Name::new(name).ok_or_else(|| of(name)(FsError::Path(name.to_string())))?),
+        };
+        // One more than is told says that there is more.
+        let names = self.files.readdir_behind(directory, after, NAMES + 1).await.map_err(of(directory))?;
+        let mut names = names.into_iter();
         let some: Vec<DirEntry> = names.by_ref().take(NAMES).collect();
         let more = names.next().is_some();
         let mut entries = Vec::with_capacity(some.len());
