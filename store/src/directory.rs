@@ -4,7 +4,7 @@
 //! the server's number. Beside it lies a file for each object, by its name in 16 hexadecimal digits. Whoever opens the store locks the
 //! head (`flock`), which ends with the process. Whoever makes the head locks the directory itself meanwhile.
 
-use std::fs::{self, File, TryLockError};
+use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::{self, ErrorKind, Write};
 use std::path::{Path, PathBuf};
 use thiserror::Error;
@@ -15,7 +15,7 @@ const VERSION: &str = "4";
 
 const HEAD: &str = "weft-store";
 
-/// Where a new head is written before it has its name.
+/// Where a new head is written before it has its name, and what is made to find out whether files can be made.
 const FRESH: &str = "weft-store.new";
 
 /// What a file system has at its root from its beginning: a disk that is mounted is empty with it.
@@ -155,7 +155,7 @@ impl Directory {
     ///
     /// # Errors
     ///
-    /// There is no store, or it is of another version, cluster or server, or somebody has it open.
+    /// There is no store, or it is of another version, cluster or server, or somebody has it open; or it cannot be written.
     pub fn open(path: &Path, id: &StoreId) -> Result<Directory, StoreRefused> {
         match Directory::look(path) {
             Err(StoreRefused::NoHead { path }) => Err(match stranger(&path)? {
@@ -170,7 +170,8 @@ impl Directory {
     ///
     /// # Errors
     ///
-    /// The directory is none that can be used, or the store is of another version, cluster or server, or somebody has it open.
+    /// The directory is none that can be used, or the store is of another version, cluster or server, or somebody has it open; or it cannot
+    /// be written.
     pub fn open_or_make(path: &Path, id: &StoreId) -> Result<Directory, StoreRefused> {
         match Directory::look(path) {
             Err(StoreRefused::NoHead { .. }) => {
@@ -191,7 +192,21 @@ impl Directory {
         if self.id.server != id.server {
             return Err(StoreRefused::Server { path: at, found: self.id.server, wanted: id.server });
         }
+        self.writable()?;
         Ok(self)
+    }
+
+    /// Refuses a store in which files can be neither changed nor made: of a disk that is mounted for reading alone, or of another user. A
+    /// full disk is none of these, and files can be removed there.
+    fn writable(&self) -> Result<(), StoreRefused> {
+        let (head, fresh) = (self.path.join(HEAD), self.path.join(FRESH));
+        OpenOptions::new().write(true).open(&head).map_err(StoreRefused::at(&head))?;
+        match File::create(&fresh).and_then(|_| fs::remove_file(&fresh)) {
+            Err(why) if !matches!(why.kind(), ErrorKind::StorageFull | ErrorKind::QuotaExceeded) => {
+                Err(StoreRefused::at(&fresh)(why))
+            }
+            _ => Ok(()),
+        }
     }
 
     /// Opens whatever store is there, to look at it. Changes nothing.

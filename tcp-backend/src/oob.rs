@@ -4,13 +4,24 @@ use crate::device::{Inner, TcpContext};
 use crate::{Tcp, refused};
 use mio::Token;
 use mio::net;
+use rustix::net::sockopt;
 use std::fmt;
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::{Shutdown, SocketAddr};
 use std::os::unix::net::UnixStream;
 use std::rc::Rc;
 use std::task::{Context, Poll};
+use std::time::Duration;
 use weft_verbs::{OutOfBand, Result, Service, Stream, StreamListener, VerbsError};
+
+/// After so long without a word the system asks the other machine whether it is there.
+const QUIET: Duration = Duration::from_secs(20);
+
+/// It asks so often, one question after another.
+const QUESTIONS: u32 = 4;
+
+/// The time between two of them.
+const BETWEEN: Duration = Duration::from_secs(5);
 
 /// The machine's network.
 #[derive(Clone)]
@@ -114,6 +125,8 @@ impl TcpStream {
             Socket::Tcp(stream) => {
                 // One that is still connecting may refuse: then small messages wait for each other.
                 let _ = stream.set_nodelay(true);
+                // Without this a stream to a machine that lost its power may stay for ever.
+                let _ = notice_death(stream);
                 machine.reactor.watch(stream)?
             }
             Socket::Local(stream) => machine.reactor.watch(stream)?,
@@ -129,6 +142,18 @@ impl Drop for TcpStream {
             Socket::Local(stream) => self.machine.reactor.forget(stream, self.token),
         }
     }
+}
+
+/// Has a stream break if the other machine says nothing for [`QUIET`] and all questions, whether or not it owes something.
+fn notice_death(stream: &net::TcpStream) -> io::Result<()> {
+    sockopt::set_tcp_keepidle(stream, QUIET)?;
+    sockopt::set_tcp_keepintvl(stream, BETWEEN)?;
+    sockopt::set_tcp_keepcnt(stream, QUESTIONS)?;
+    sockopt::set_socket_keepalive(stream, true)?;
+    // While bytes are on their way nothing is asked.
+    #[cfg(target_os = "linux")]
+    sockopt::set_tcp_user_timeout(stream, (QUIET + BETWEEN * QUESTIONS).as_millis() as u32)?;
+    Ok(())
 }
 
 /// What a call came to that does not block. A stream that is connecting answers like one that is full.
@@ -161,5 +186,30 @@ impl Stream for TcpStream {
             Socket::Tcp(stream) => stream.shutdown(Shutdown::Write),
             Socket::Local(stream) => stream.shutdown(Shutdown::Write),
         })
+    }
+}
+
+#[cfg(all(test, target_os = "linux"))]
+mod tests {
+    use super::*;
+    use std::net::TcpListener;
+
+    #[test]
+    fn a_stream_to_a_machine_that_lost_its_power_breaks_within_a_minute_at_both_ends() {
+        let context = TcpContext::open(None, None).expect("a machine");
+        let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+        let asks = net::TcpStream::connect(listener.local_addr().expect("an address")).expect("a stream");
+        let (asked, _) = listener.accept().expect("it comes");
+        asked.set_nonblocking(true).expect("it may");
+        for end in [asks, net::TcpStream::from_std(asked)] {
+            let stream = TcpStream::new(Socket::Tcp(end), &context.0).expect("it is watched");
+            let Socket::Tcp(socket) = &stream.socket else { panic!("it is none of TCP") };
+            assert_eq!(sockopt::socket_keepalive(socket), Ok(true));
+            let questions = sockopt::tcp_keepintvl(socket).expect("it is set") * QUESTIONS;
+            assert_eq!(sockopt::tcp_keepcnt(socket), Ok(QUESTIONS));
+            let silence = sockopt::tcp_keepidle(socket).expect("it is set") + questions;
+            assert_eq!(silence, Duration::from_secs(40));
+            assert_eq!(sockopt::tcp_user_timeout(socket), Ok(40_000));
+        }
     }
 }

@@ -19,7 +19,7 @@ use weft_verbs::{Nanos, Verbs};
 /// What a node runs.
 pub struct Services<V: Verbs> {
     segments: Option<Segments<V>>,
-    files: Option<(Pario<V>, Remote<V>)>,
+    files: Option<Files<V>>,
 }
 
 /// What is a node's own.
@@ -41,6 +41,14 @@ struct Segments<V: Verbs> {
     named: Named<V>,
     /// The others go on without this node.
     out: Cell<bool>,
+}
+
+struct Files<V: Verbs> {
+    rank: u32,
+    pario: Pario<V>,
+    remote: Remote<V>,
+    /// The log of this daemon says that the disk failed.
+    warned: Cell<bool>,
 }
 
 /// What else a node can be given, where another one is in its way.
@@ -109,9 +117,12 @@ impl<V: Verbs> Services<V> {
             }
             false => None,
         };
-        let start =
-            |config| Pario::start(rt, &mesh, config).map(|files| (files.clone(), Remote::new(rt, &files)));
-        let files = files.map(start).transpose().map_err(|why| {
+        let start = |config| {
+            let pario = Pario::start(rt, &mesh, config)?;
+            let remote = Remote::new(rt, &pario);
+            Ok(Files { rank: own.rank, pario, remote, warned: Cell::new(false) })
+        };
+        let files = files.map(start).transpose().map_err(|why: FsError| {
             let refused = if let FsError::Verbs(refused) = &why { Some(*refused) } else { None };
             there.why(STREAMS, refused, why.to_string())
         })?;
@@ -137,7 +148,7 @@ impl<V: Verbs> Services<V> {
     /// # Errors
     /// Why it was not served.
     pub async fn files(&self, body: &[u8]) -> Result<Vec<u8>, Failed> {
-        let Some((_, files)) = &self.files else { return Err(none(super::FILES)) };
+        let Some(Files { remote: files, .. }) = &self.files else { return Err(none(super::FILES)) };
         let request = remote::Request::from_bytes(body).map_err(|why| Failed::for_good(why.to_string()))?;
         fitting(files.serve(request).await.map_err(|why| of_files(&why))?.to_bytes())
     }
@@ -162,17 +173,29 @@ impl<V: Verbs> Services<V> {
         if let Some(segments) = &self.segments {
             segments.report(&mut report);
         }
-        if let Some((files, _)) = &self.files {
-            let stats = files.stats();
-            let said = [
-                ("state", "running".to_string()),
-                ("asked", stats.asked.to_string()),
-                ("pulls", stats.pulls.to_string()),
-                ("pushes", stats.pushes.to_string()),
-            ];
-            report.systems.insert(super::FILES.to_string(), owned(said));
+        if let Some(files) = &self.files {
+            files.report(&mut report);
         }
         report
+    }
+}
+
+impl<V: Verbs> Files<V> {
+    fn report(&self, report: &mut Report) {
+        let (stats, failed) = (self.pario.stats(), self.pario.failed());
+        let state = state_of_files(failed.as_ref());
+        if (failed.is_some() || stats.disk_errors > 0) && !self.warned.replace(true) {
+            let (rank, errors) = (self.rank, stats.disk_errors);
+            tracing::warn!("node {rank}: the disk with its store failed ({errors} errors); files: {state}");
+        }
+        let said = [
+            ("state", state),
+            ("asked", stats.asked.to_string()),
+            ("pulls", stats.pulls.to_string()),
+            ("pushes", stats.pushes.to_string()),
+            ("disk errors", stats.disk_errors.to_string()),
+        ];
+        report.systems.insert(super::FILES.to_string(), owned(said));
     }
 }
 
@@ -200,6 +223,14 @@ impl<V: Verbs> Segments<V> {
         // Calls go to nodes that report the system.
         let name = if runs { super::SEGMENTS.to_string() } else { super::not_running(super::SEGMENTS) };
         report.systems.insert(name, owned(said));
+    }
+}
+
+/// What a node says of its files, by why its server answers nothing about names.
+fn state_of_files(failed: Option<&FsError>) -> String {
+    match failed {
+        None => "running".to_string(),
+        Some(why) => format!("disk failed: {why}"),
     }
 }
 
@@ -297,6 +328,12 @@ mod tests {
         assert!(told_of("50.00 ms") && told_of("536.87 ms") && told_of("6.144 s"), "{warning}");
         assert!(told(3_000).is_some(), "a request that is lost takes longer");
         assert_eq!((told(6_681), told(Systems::default().patience_ms)), (None, None));
+    }
+
+    #[test]
+    fn a_server_that_cannot_use_its_disk_is_not_running() {
+        assert_eq!(state_of_files(None), "running");
+        assert_eq!(state_of_files(Some(&FsError::Damaged)), "disk failed: the directory's log is damaged");
     }
 
     #[test]

@@ -106,6 +106,8 @@ pub(super) struct Calls<V: Verbs> {
     /// Open calls of one server, at most.
     window: u32,
     open: RefCell<BTreeMap<u64, Open<V>>>,
+    /// How many of these have one of the places for calls of a server.
+    counted: RefCell<BTreeMap<Rank, u32>>,
     next: Cell<u64>,
     fewer: Signal,
     more: Signal,
@@ -115,8 +117,8 @@ impl<V: Verbs> Calls<V> {
     /// Of a node in some incarnation.
     pub(super) fn new(window: u32, incarnation: u64) -> Calls<V> {
         // Incarnations are odd: their halves differ as well, and no call has the number that means that nobody asked.
-        let (open, next) = (RefCell::default(), Cell::new(incarnation / 2));
-        Calls { window, open, next, fewer: Signal::new(), more: Signal::new() }
+        let (open, counted, next) = (RefCell::default(), RefCell::default(), Cell::new(incarnation / 2));
+        Calls { window, open, counted, next, fewer: Signal::new(), more: Signal::new() }
     }
 
     /// How many are not answered.
@@ -125,8 +127,7 @@ impl<V: Verbs> Calls<V> {
     }
 
     fn has_room(&self, server: Rank) -> bool {
-        let open = self.open.borrow();
-        open.values().filter(|open| open.is_counted && open.server == server).count() < self.window as usize
+        self.counted.borrow().get(&server).is_none_or(|counted| *counted < self.window)
     }
 
     /// Asks a server as soon as it has few enough calls of this node; at once for what [others wait for](Request::is_waited_for). What is
@@ -147,6 +148,9 @@ impl<V: Verbs> Calls<V> {
             file.calls.set(file.calls.get() + 1);
         }
         let _hold = wire.hold(server);
+        if is_counted {
+            *self.counted.borrow_mut().entry(server).or_default() += 1;
+        }
         self.open
             .borrow_mut()
             .insert(id, Open { server, is_counted, since: now(), life: None, tell, held, _hold });
@@ -198,6 +202,9 @@ impl<V: Verbs> Calls<V> {
     /// An answer has come; whether anything was asked.
     pub(super) fn answered(&self, id: u64, answer: Answered) -> bool {
         let open = self.open.borrow_mut().remove(&id);
+        if let Some(Open { server, is_counted: true, .. }) = &open {
+            self.counted.borrow_mut().entry(*server).and_modify(|counted| *counted -= 1);
+        }
         open.map(|open| open.end(answer, &self.fewer)).is_some()
     }
 

@@ -202,6 +202,12 @@ impl<V: Verbs> Pario<V> {
         stats
     }
 
+    /// Why this node's server answers nothing about names any more, as long as it lives: the directory's log is damaged, or could not be
+    /// written. Only the first server has the directory.
+    pub fn failed(&self) -> Option<FsError> {
+        self.0.server.as_ref()?.failed().map(FsError::from)
+    }
+
     /// What it holds although nobody asks for anything, by name: all zero when every call has ended and every file is closed.
     pub fn leftovers(&self) -> Vec<(&'static str, u64)> {
         let mut left = vec![("calls that servers have not answered", self.0.calls.len() as u64)];

@@ -36,6 +36,8 @@ pub struct FsStats {
     pub malformed: u64,
     /// Answers to nothing that this life of the node has asked.
     pub unasked: u64,
+    /// Errors of its server's disk, of which each may have ended a call as [`Io`](super::FsError::Io).
+    pub disk_errors: u64,
     /// Guests that its server admitted, and those of them that it forgot.
     pub guests: u64,
     /// See [`FsStats::guests`].

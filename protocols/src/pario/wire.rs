@@ -29,6 +29,11 @@ pub(super) const UNASKED: u64 = u64::MAX;
 /// How long a node waits after something about byte streams has failed, before it tries once more.
 pub(super) const PAUSE: Nanos = Nanos::from_millis(10);
 
+/// How long a server may say nothing that was asked a question of which nobody awaits the answer: the stream is given up then. A machine that
+/// lost its power breaks no stream, and Linux goes on for 15 minutes by itself. A quarter of the time for which
+/// [calls from outside](super::remote) are made again, so that these meet a server that is back, and many times what a server takes that lives.
+pub(super) const SILENCE: Nanos = Nanos::from_secs(5);
+
 /// Frames that wait for room in one stream, at most; who sends more waits.
 const QUEUED: usize = 64;
 
@@ -98,11 +103,12 @@ impl<V: Verbs> Wire<V> {
     }
 
     /// Finds out whether a peer is there that owes an answer: one that began anew is told of by then, or when it is. By the mesh an
-    /// empty write does it, which touches nothing there; on a stream a question of which nobody awaits the answer.
+    /// empty write does it, which touches nothing there; on a stream a question of which nobody awaits the answer, and the stream is given up
+    /// where nothing comes back.
     pub(super) async fn probe(&self, to: Rank) {
         match self {
             Wire::Mesh(mesh) => drop(mesh.write(to, RemoteSlice::default(), &[]).await),
-            Wire::Streams(streams) => drop(streams.ask(to, Request::Epoch.into_frame(UNASKED)).await),
+            Wire::Streams(streams) => streams.probe(to).await,
         }
     }
 
@@ -128,13 +134,15 @@ impl<V: Verbs> Wire<V> {
     }
 }
 
-/// One stream's frames that are to be written.
+/// One stream, as those have it who send by it: its frames that are to be written, and whether the other end lives.
 #[derive(Default)]
 struct Outgoing {
     frames: RefCell<VecDeque<Frame>>,
     /// Frames were added, or have gone.
     changed: Signal,
     broken: Cell<bool>,
+    /// Something came from the other end, or the stream has ended.
+    heard: Signal,
 }
 
 impl Outgoing {
@@ -151,6 +159,7 @@ impl Outgoing {
     fn end(&self) {
         self.broken.set(true);
         self.changed.notify();
+        self.heard.notify();
     }
 }
 
@@ -212,6 +221,19 @@ impl<V: Verbs> Streams<V> {
         self.connected(to)?.send(frame).await
     }
 
+    /// Asks a server something, and ends the stream to it if nothing comes from there for too long, be it an answer to something else.
+    async fn probe(self: &Rc<Self>, to: Rank) {
+        let Ok(stream) = self.connected(to) else { return };
+        let heard = stream.heard.changed();
+        let answered = async {
+            drop(stream.send(Request::Epoch.into_frame(UNASKED)).await);
+            heard.await;
+        };
+        if self.rt.deadline(self.rt.now() + SILENCE, answered).await.is_err() {
+            stream.end();
+        }
+    }
+
     async fn answer(self: &Rc<Self>, to: Rank, frame: Frame) -> Result<(), FsError> {
         if to == self.me {
             self.deliver(to, Arrived::Answer(frame));
@@ -244,6 +266,7 @@ impl<V: Verbs> Streams<V> {
             let (mut reading, mut writing) = (Reading::default(), Writing::default());
             while let Some(frame) = next(&mut stream, &mut reading, &mut writing, &outgoing, self.most).await
             {
+                outgoing.heard.notify();
                 self.deliver(server, Arrived::Answer(frame));
             }
         }
@@ -405,122 +428,5 @@ impl Writing {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::rt::RtConfig;
-    use crate::rt::fake::{Fake, V};
-    use std::pin::pin;
-    use std::task::Waker;
-    use weft_verbs::{Node, Park, VerbsError};
-
-    /// A stream that takes and gives a few bytes at a time.
-    struct Pipe {
-        bytes: VecDeque<u8>,
-        step: usize,
-    }
-
-    impl Stream for Pipe {
-        fn poll_read(&mut self, _: &mut TaskContext<'_>, into: &mut [u8]) -> Poll<io::Result<usize>> {
-            let n = into.len().min(self.step).min(self.bytes.len());
-            if n == 0 {
-                return Poll::Pending;
-            }
-            into.iter_mut().zip(self.bytes.drain(..n)).for_each(|(to, from)| *to = from);
-            Poll::Ready(Ok(n))
-        }
-
-        fn poll_write(&mut self, _: &mut TaskContext<'_>, from: &[u8]) -> Poll<io::Result<usize>> {
-            let n = from.len().min(self.step);
-            self.bytes.extend(&from[..n]);
-            Poll::Ready(Ok(n))
-        }
-
-        fn poll_shutdown(&mut self, _: &mut TaskContext<'_>) -> Poll<io::Result<()>> {
-            Poll::Ready(Ok(()))
-        }
-    }
-
-    #[test]
-    fn frames_come_out_as_they_went_in_however_a_stream_cuts_them() {
-        let frame = |head: &[u8], data: &[u8]| Frame { head: head.to_vec(), data: data.to_vec() };
-        let frames = [frame(&[1, 2, 3], &[]), frame(&[4], &[5; 20]), frame(&[6; 9], &[7])];
-        let mut cx = TaskContext::from_waker(Waker::noop());
-        for step in [1, 3, 8, 100] {
-            let outgoing = Outgoing::default();
-            outgoing.frames.borrow_mut().extend(frames.clone());
-            let mut pipe = Pipe { bytes: VecDeque::new(), step };
-            assert!(Writing::default().poll(&mut pipe, &mut cx, &outgoing).is_pending());
-            let mut reading = Reading::default();
-            for frame in &frames {
-                let Poll::Ready(Ok(read)) = reading.poll(&mut pipe, &mut cx, 20) else { panic!("{step}") };
-                assert_eq!(read, *frame);
-            }
-            assert!(reading.poll(&mut pipe, &mut cx, 20).is_pending());
-        }
-    }
-
-    #[test]
-    fn a_length_beyond_what_is_agreed_ends_the_stream_before_there_is_memory_for_it() {
-        let lengths = |head: u32, data: u32| {
-            let mut bytes = [0; LENGTHS];
-            bytes[..4].copy_from_slice(&head.to_le_bytes());
-            bytes[4..].copy_from_slice(&data.to_le_bytes());
-            bytes
-        };
-        assert!(room_for(lengths(9, 20), 20).is_some());
-        assert_eq!((room_for(lengths(9, 21), 20), room_for(lengths(u32::MAX, 0), 20)), (None, None));
-    }
-
-    /// The streams of the first of two nodes.
-    fn streams(rt: &Rt<V>, fake: &Fake) -> Rc<Streams<V>> {
-        Rc::new(Streams {
-            rt: rt.clone(),
-            oob: fake.clone(),
-            names: ["n0", "n1"].map(String::from).to_vec(),
-            me: Rank::from_index(0),
-            most: 0,
-            asking: Open::default(),
-            asked: Open::default(),
-            taker: RefCell::default(),
-        })
-    }
-
-    #[test]
-    fn a_connection_that_fails_at_once_ends_as_a_stream_that_breaks_and_the_next_one_is_another() {
-        let fake = Fake::default();
-        let rt = Rt::<V>::new(&fake, RtConfig::default()).expect("the fake device obeys");
-        fake.world.borrow_mut().connects.extend([Err(VerbsError::DeviceGone), Ok(())]);
-        let (streams, gone) = (streams(&rt, &fake), Rc::new(Cell::new(0)));
-        let told = Rc::clone(&gone);
-        streams.deliver_to(Rc::new(move |_, arrived| {
-            told.set(told.get() + u32::from(matches!(arrived, Arrived::ServerGone)));
-        }));
-        let (server, mut program) = (Rank::from_index(1), rt.program());
-        let mut cx = TaskContext::from_waker(Waker::noop());
-        for is_open in [false, true] {
-            let asked = pin!(streams.ask(server, Frame::default())).poll(&mut cx);
-            assert_eq!(asked, Poll::Ready(Ok(())));
-            while program.step() == Park::Again {}
-            assert_eq!((streams.asking.borrow().contains_key(&server), gone.get()), (is_open, 1));
-        }
-        assert!(fake.world.borrow().connects.is_empty());
-    }
-
-    #[test]
-    fn a_server_goes_on_to_listen_after_one_who_came_could_not_be_taken() {
-        let fake = Fake::default();
-        let rt = Rt::<V>::new(&fake, RtConfig::default()).expect("the fake device obeys");
-        fake.world.borrow_mut().accepts.extend([Err(io::ErrorKind::ConnectionAborted), Ok(()), Ok(())]);
-        drop(rt.spawn(streams(&rt, &fake).accept(fake.clone())));
-        let mut program = rt.program();
-        while program.step() == Park::Again {}
-        assert_eq!(
-            fake.world.borrow().accepts.len(),
-            2,
-            "not at once: the machine may be short of something"
-        );
-        fake.world.borrow_mut().now += PAUSE;
-        while program.step() == Park::Again {}
-        assert!(fake.world.borrow().accepts.is_empty());
-    }
-}
+#[path = "wire_tests.rs"]
+mod tests;

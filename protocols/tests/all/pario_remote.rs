@@ -1,23 +1,24 @@
 //! Files for those outside of the mesh, call by call, as daemons serve them: on four nodes of a simulated cluster, two of them servers.
 
-use crate::common::{Cluster, ms, us};
+use crate::common::{Cluster, Member, ms, us};
 use std::cell::RefCell;
 use std::future::Future;
 use std::rc::Rc;
 use weft_protocols::pario::remote::{Listed, MOST, Remote, RemoteError, Reply, Request};
-use weft_protocols::pario::{FsConfig, FsError, Handle, Pario, Storage};
-use weft_sim::Sim;
-use weft_verbs::Wait;
+use weft_protocols::pario::{FsConfig, FsError, Handle, Pario, Storage, Wire};
+use weft_sim::fault::Fault;
+use weft_sim::{NodeId, Sim};
+use weft_verbs::{Nanos, Wait};
 
 /// Runs what an asker at a node without a server does, to its end.
 fn at_a_client<F: Future<Output = ()> + 'static>(does: impl FnOnce(Asker) -> F + 'static) {
     let config = FsConfig { storage: Storage::Memory { most: 1 << 24 }, ..FsConfig::new(2) };
     let cluster = Cluster::with_messages(4, 1, Wait::Notify, config.max_message());
-    let start = |member: &crate::common::Member| Pario::start(&member.rt, &member.mesh, config);
+    let start = |member: &Member| Pario::start(&member.rt, &member.mesh, config);
     let files: Vec<_> = cluster.members.iter().map(|m| start(m).expect("the channel is free")).collect();
     let member = &cluster.members[3];
     let (rt, ended) = (member.rt.clone(), Rc::new(RefCell::new(false)));
-    let asker = Asker(Remote::new(&rt, &files[3]));
+    let asker = Asker(Remote::new(&rt, &files[3]), files[3].clone());
     let tell = Rc::clone(&ended);
     member.at(us(1), move || {
         drop(rt.spawn(async move {
@@ -29,7 +30,7 @@ fn at_a_client<F: Future<Output = ()> + 'static>(does: impl FnOnce(Asker) -> F +
     assert!(*ended.borrow(), "a call has not ended");
 }
 
-struct Asker(Remote<Sim>);
+struct Asker(Remote<Sim>, Pario<Sim>);
 
 impl Asker {
     async fn ask(&self, request: Request) -> Result<Reply, RemoteError> {
@@ -120,6 +121,26 @@ fn all_names_are_told_in_order_whatever_their_number() {
 }
 
 #[test]
+fn names_that_are_told_in_parts_are_asked_for_once_each() {
+    at_a_client(async |asker| {
+        let long = "n".repeat(60);
+        for n in 0..600 {
+            asker.ask(Request::MakeDirectory { path: format!("{long}{n:03}") }).await.expect("it is made");
+        }
+        let asked = || asker.1.stats().asked;
+        let before = asked();
+        assert_eq!(asker.1.readdir("").await.map(|all| all.len()), Ok(600));
+        let (at_once, before) = (asked() - before, asked());
+        let (first, more) = asker.list("", "", false).await;
+        let (second, even_more) = asker.list("", &first[255].name, false).await;
+        let (third, _) = asker.list("", &second[255].name, false).await;
+        assert_eq!((first.len(), more, second.len(), even_more, third.len()), (256, true, 256, true, 88));
+        // An answer may have names of two parts.
+        assert!(asked() - before <= at_once + 3, "{} and {at_once}", asked() - before);
+    });
+}
+
+#[test]
 fn what_is_another_file_by_now_or_too_much_or_cannot_be_is_refused() {
     at_a_client(async |asker| {
         let old = asker.create("data", None).await.expect("it is made");
@@ -187,4 +208,41 @@ fn a_file_that_is_renamed_takes_another_ones_place_at_once() {
         assert_eq!(late, Err(RemoteError::Replaced("data".into())));
         assert_eq!(asker.list("", "", false).await.0.len(), 1);
     });
+}
+
+#[test]
+fn of_calls_that_a_server_which_is_down_makes_late_nothing_goes_on_when_it_is_back() {
+    let storage = Storage::Memory { most: 1 << 24 };
+    let config = FsConfig { storage, wire: Wire::Tcp, ..FsConfig::new(1) };
+    let mut cluster = Cluster::with_messages(2, 1, Wait::Notify, config.max_message());
+    let start = |member: &Member| Pario::start(&member.rt, &member.mesh, config).expect("it can be");
+    let mut services: Vec<_> = cluster.members.iter().map(start).collect();
+    let (rt, files) = (cluster.members[1].rt.clone(), services[1].clone());
+    let (asker, late) = (Rc::new(Asker(Remote::new(&rt, &files), files.clone())), Rc::new(RefCell::new(0)));
+    let told = Rc::clone(&late);
+    drop(rt.clone().spawn(async move {
+        let handle = asker.create("data", None).await.expect("its server is there");
+        rt.sleep_until(ms(10)).await;
+        // More than may be open at a time.
+        for at in 0..70 {
+            let (asker, told) = (Rc::clone(&asker), Rc::clone(&told));
+            drop(rt.spawn(async move {
+                let written = asker.write("data", handle, at, b"x").await;
+                assert_eq!(written, Err(RemoteError::Late("data".into())));
+                *told.borrow_mut() += 1;
+            }));
+        }
+    }));
+    cluster.plan(ms(5), Fault::Crash { node: NodeId(0) });
+    cluster.run(Nanos::from_secs(21));
+    assert_eq!(*late.borrow(), 70, "a call takes longer than calls may");
+    let asked = files.stats().asked;
+    cluster.plan(cluster.fabric.now(), Fault::Restart { node: NodeId(0) });
+    cluster.run(Nanos(1));
+    cluster.members[0] = cluster.start(0);
+    services[0] = start(&cluster.members[0]);
+    cluster.run(Nanos::from_secs(120));
+    assert_eq!(files.stats().asked, asked, "a call that has ended asks again");
+    let left = files.leftovers();
+    assert!(left.iter().all(|(_, count)| *count == 0), "{left:?}");
 }

@@ -131,3 +131,35 @@ fn a_crash_while_a_store_is_made_leaves_what_can_be_made_one() {
     assert_eq!(Directory::open_or_make(scratch.path(), &id(1)).unwrap().id(), &id(1));
     assert_eq!(scratch.files().len(), 1);
 }
+
+/// Whoever runs the tests may write whatever rights say; nobody writes a file where a directory is.
+#[test]
+fn a_store_in_which_no_file_can_be_made_is_refused_to_its_server_and_shown_to_who_looks() {
+    let scratch = Scratch::new();
+    drop(Directory::open_or_make(scratch.path(), &id(3)).unwrap());
+    let in_the_way = scratch.path().join("weft-store.new");
+    fs::create_dir(&in_the_way).unwrap();
+    for open in [Directory::open, Directory::open_or_make] {
+        let refused = open(scratch.path(), &id(3));
+        assert!(matches!(refused, Err(StoreRefused::Unusable { path, .. }) if path == in_the_way));
+    }
+    assert_eq!(Directory::look(scratch.path()).unwrap().id(), &id(3));
+    fs::remove_dir(&in_the_way).unwrap();
+    Directory::open(scratch.path(), &id(3)).unwrap();
+    assert_eq!(scratch.files().len(), 1);
+}
+
+#[test]
+fn a_store_whose_files_cannot_be_changed_is_refused_to_its_server() {
+    let scratch = Scratch::new();
+    drop(Directory::open_or_make(scratch.path(), &id(3)).unwrap());
+    let head = scratch.path().join("weft-store");
+    let mut rights = fs::metadata(&head).unwrap().permissions();
+    rights.set_readonly(true);
+    fs::set_permissions(&head, rights).unwrap();
+    // Rights do not bind root.
+    if fs::OpenOptions::new().write(true).open(&head).is_err() {
+        let refused = Directory::open(scratch.path(), &id(3));
+        assert!(matches!(refused, Err(StoreRefused::Unusable { path, .. }) if path == head));
+    }
+}

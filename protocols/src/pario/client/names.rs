@@ -3,7 +3,7 @@
 use super::super::calls::{self, Answered, Held};
 use super::super::messages::{Answer, Request};
 use super::super::service::Pario;
-use super::super::{DirEntry, Distribution, FsError, Metadata, Path, SetAttributes, Storage};
+use super::super::{DirEntry, Distribution, FsError, Metadata, Name, Path, SetAttributes, Storage};
 use super::{File, HOME, Open, Opening};
 use crate::rt::sync::OneshotReceiver;
 use crate::transport::Rank;
@@ -168,17 +168,30 @@ impl<V: Verbs> Pario<V> {
     ///
     /// There is no such directory, or its server cannot be reached.
     pub async fn readdir(&self, directory: &str) -> Result<Vec<DirEntry>, FsError> {
+        self.readdir_behind(directory, None, usize::MAX).await
+    }
+
+    /// The same behind a name: so many at least, or all that there are.
+    pub(in super::super) async fn readdir_behind(
+        &self,
+        directory: &str,
+        name: Option<Name>,
+        least: usize,
+    ) -> Result<Vec<DirEntry>, FsError> {
         let directory = Path::directory(directory)?;
         let mut all: Vec<DirEntry> = Vec::new();
         loop {
-            let after = all.last().map(|entry| entry.name.clone());
+            let after = all.last().map(|entry| &entry.name).or(name.as_ref()).cloned();
             let request = Request::List { directory: directory.clone(), after };
             match self.until_answered(HOME, request).await? {
                 Answer::Names { names, more } => {
                     let stuck = more && names.is_empty();
                     all.extend(names);
-                    if stuck || !more {
-                        return if stuck { Err(FsError::Nonsense) } else { Ok(all) };
+                    if stuck {
+                        return Err(FsError::Nonsense);
+                    }
+                    if !more || all.len() >= least {
+                        return Ok(all);
                     }
                 }
                 _ => return Err(FsError::Nonsense),

@@ -61,11 +61,11 @@ impl Request {
         is_of_servers || matches!(self, Request::Gather { .. } | Request::Opens { .. })
     }
 
-    /// Of which file it asks for data, or for where they end.
+    /// Of which file it asks for data, where they end, or that they last.
     pub(in super::super) fn of_data(&self) -> Option<Handle> {
         match self {
             Request::Read { bytes, .. } | Request::Write { bytes, .. } => Some(bytes.handle),
-            Request::Size { handle } => Some(*handle),
+            Request::Size { handle } | Request::Sync { handle } => Some(*handle),
             _ => None,
         }
     }

@@ -10,12 +10,8 @@ mod language;
 pub use crate::bytes::MalformedCall;
 pub use language::{Listed, Reply, Request};
 
-use super::{DirEntry, Distribution, File, FsError, Handle, Pario};
+use super::{DirEntry, Distribution, File, FsError, Handle, Name, Pario};
 use crate::rt::Rt;
-use crate::rt::sync::oneshot;
-use std::future::poll_fn;
-use std::pin::pin;
-use std::task::Poll;
 use thiserror::Error;
 use weft_verbs::{Nanos, Verbs, VerbsError};
 
@@ -72,34 +68,21 @@ impl<V: Verbs> Remote<V> {
         Remote { rt: rt.clone(), files: files.clone() }
     }
 
-    /// Does what is asked. What can be repeated without harm is repeated where a server restarted meanwhile.
+    /// Does what is asked. What can be repeated without harm is repeated where a server restarted meanwhile, until the call's time is over:
+    /// then nothing of it goes on but the closing of what it opened.
     ///
     /// # Errors
     /// See [`RemoteError`].
     pub async fn serve(&self, request: Request) -> Result<Reply, RemoteError> {
-        let (end, about) = (self.rt.now() + PATIENCE, request.about().to_string());
-        let (tell, told) = oneshot();
-        let remote = self.clone();
-        // It goes on when nobody waits any more: what it opened it closes.
-        drop(self.rt.spawn(async move { drop(tell.send(remote.repeated(&request, end).await)) }));
-        let (mut told, mut over) = (pin!(told), pin!(self.rt.sleep_until(end)));
-        let served = poll_fn(|cx| match told.as_mut().poll(cx) {
-            // What was to tell it is dropped with the node's other tasks only.
-            Poll::Ready(told) => Poll::Ready(told.unwrap_or(Err(VerbsError::DeviceGone.into()))),
-            Poll::Pending => over.as_mut().poll(cx).map(|()| Err(RemoteError::Late(about.clone()))),
-        });
-        served.await
+        let served = self.rt.deadline(self.rt.now() + PATIENCE, self.repeated(&request)).await;
+        served.unwrap_or_else(|_| Err(RemoteError::Late(request.about().to_string())))
     }
 
-    async fn repeated(&self, request: &Request, end: Nanos) -> Result<Reply, RemoteError> {
+    async fn repeated(&self, request: &Request) -> Result<Reply, RemoteError> {
         loop {
-            let served = self.once(request).await;
-            let again = match &served {
-                Err(RemoteError::Fs(_, FsError::Unknown)) => request.may_repeat(),
-                _ => false,
-            };
-            if !again || self.rt.now() >= end {
-                return served;
+            match self.once(request).await {
+                Err(RemoteError::Fs(_, FsError::Unknown)) if request.may_repeat() => {}
+                served => return served,
             }
             self.rt.sleep(PAUSE).await;
         }
@@ -151,8 +134,13 @@ impl<V: Verbs> Remote<V> {
     }
 
     async fn list(&self, directory: &str, after: &str, sizes: bool) -> Result<Reply, RemoteError> {
-        let names = self.files.readdir(directory).await.map_err(of(directory))?;
-        let mut names = names.into_iter().filter(|entry| entry.name.as_str() > after);
+        let after = match after {
+            "" => None,
+            name => Some(Name::new(name).ok_or_else(|| of(name)(FsError::Path(name.to_string())))?),
+        };
+        // One more than is told says that there is more.
+        let names = self.files.readdir_behind(directory, after, NAMES + 1).await.map_err(of(directory))?;
+        let mut names = names.into_iter();
         let some: Vec<DirEntry> = names.by_ref().take(NAMES).collect();
         let more = names.next().is_some();
         let mut entries = Vec::with_capacity(some.len());

@@ -10,8 +10,6 @@ use std::collections::BTreeMap;
 pub(super) struct Inode {
     pub layout: Distribution,
     pub attributes: Attributes,
-    /// It has a name.
-    pub linked: bool,
     /// Nobody can reach it any more, and it is to be in the log that it ends: no later life of its home opens it to anybody.
     pub ending: bool,
     /// That is in the log, where there is one, and its objects are being removed.
@@ -34,11 +32,10 @@ pub(super) struct Inode {
 
 impl Inode {
     /// A file that was made, or found.
-    pub(super) fn new(layout: Distribution, linked: bool) -> Inode {
+    pub(super) fn new(layout: Distribution) -> Inode {
         Inode {
             layout,
             attributes: Attributes::FILE,
-            linked,
             ending: false,
             gone: false,
             opens: BTreeMap::new(),
@@ -90,6 +87,6 @@ impl Inode {
     pub(super) fn decode(from: &mut Reader<'_>) -> Option<(Handle, Inode)> {
         let (handle, layout, attributes) = (from.handle()?, from.layout()?, from.attributes()?);
         let (end, ending) = (from.u64()?, from.flag()?);
-        Some((handle, Inode { attributes, end, ending, ..Inode::new(layout, false) }))
+        Some((handle, Inode { attributes, end, ending, ..Inode::new(layout) }))
     }
 }

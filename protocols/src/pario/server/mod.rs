@@ -91,6 +91,12 @@ impl<V: Verbs> Server<V> {
         stats.commits = counts.commits;
         stats.places = counts.places;
         stats.known_again = counts.known_again;
+        stats.disk_errors = counts.disk_errors;
+    }
+
+    /// Why it answers nothing about names any more.
+    pub(super) fn failed(&self) -> Option<Refusal> {
+        self.machine.borrow().as_ref()?.failed()
     }
 
     /// A place in staging, as a client reaches it: as much of it as the runs have.

@@ -74,6 +74,8 @@ impl Change {
 pub(super) struct Names {
     tree: Tree,
     inodes: BTreeMap<Handle, Inode>,
+    /// Those of them that have no name: few, and looked at after every batch.
+    unlinked: BTreeSet<Handle>,
     /// How many handles were given out.
     given: u64,
     /// Nodes that may have files open of which this life has not heard, and the last handle up to which each has told.
@@ -114,7 +116,7 @@ impl Names {
             Change::Create { handle, path, layout } => {
                 self.given = self.given.max(handle.number());
                 self.tree.put(path.clone(), Entry::File(*handle));
-                self.inodes.insert(*handle, Inode::new(*layout, true));
+                self.inodes.insert(*handle, Inode::new(*layout));
             }
             Change::Unlink { path } => {
                 let entry = self.tree.remove(path);
@@ -128,7 +130,7 @@ impl Names {
                 self.tree.shift(from, to);
             }
             Change::Ending { handle } => self.set_ending(*handle, true),
-            Change::Ended { handle } => drop(self.inodes.remove(handle)),
+            Change::Ended { handle } => self.remove(*handle),
             Change::Attributes { handle, attributes, .. } => {
                 self.inodes.entry(*handle).and_modify(|inode| inode.attributes = *attributes);
             }
@@ -139,12 +141,20 @@ impl Names {
         }
     }
 
+    /// A file has a name again, or none any more.
     fn set_linked(&mut self, entry: Option<Entry>, linked: bool) {
-        if let Some(Entry::File(handle)) = entry
-            && let Some(inode) = self.inodes.get_mut(&handle)
-        {
-            inode.linked = linked;
+        let Some(Entry::File(handle)) = entry else { return };
+        if linked {
+            self.unlinked.remove(&handle);
+        } else if self.knows(handle) {
+            self.unlinked.insert(handle);
         }
+    }
+
+    /// Forgets a file.
+    fn remove(&mut self, handle: Handle) {
+        self.inodes.remove(&handle);
+        self.unlinked.remove(&handle);
     }
 
     fn set_ending(&mut self, handle: Handle, ending: bool) {
@@ -156,7 +166,7 @@ impl Names {
         let lost = unlinked.map(Entry::File);
         let place = match change {
             Change::Create { handle, path, .. } => {
-                self.inodes.remove(handle);
+                self.remove(*handle);
                 self.tree.remove(path);
                 path
             }
@@ -391,7 +401,7 @@ impl Names {
             return None;
         }
         let inode = self.inodes.get(&handle)?;
-        if inode.linked || inode.ending || !inode.opens.is_empty() {
+        if !self.unlinked.contains(&handle) || inode.ending || !inode.opens.is_empty() {
             return None;
         }
         Some(self.make(Change::Ending { handle }))
@@ -451,11 +461,12 @@ impl Names {
             };
             names.tree.put(from.path()?, entry);
         }
-        let linked: BTreeSet<Handle> = names.files().map(|(_, handle)| handle).collect();
         for _ in 0..from.u64()? {
             let (handle, inode) = Inode::decode(from)?;
-            names.inodes.insert(handle, Inode { linked: linked.contains(&handle), ..inode });
+            names.inodes.insert(handle, inode);
         }
+        let linked: BTreeSet<Handle> = names.files().map(|(_, handle)| handle).collect();
+        names.unlinked = names.inodes.keys().copied().filter(|handle| !linked.contains(handle)).collect();
         names.answered = Answered::decode(from)?;
         Some(names)
     }
@@ -475,7 +486,7 @@ impl Names {
 
     /// Files without a name.
     pub(super) fn unlinked(&self) -> impl Iterator<Item = Handle> {
-        self.inodes.iter().filter(|(_, inode)| !inode.linked).map(|(handle, _)| *handle)
+        self.unlinked.iter().copied()
     }
 
     /// Whether a handle was never given out, as far as is known here.

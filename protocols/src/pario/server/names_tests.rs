@@ -166,3 +166,37 @@ fn a_place_has_a_byte_at_least() {
     assert_eq!(names.place(rank(0), handle, (0, 5)), Err(Refusal::Position));
     assert_eq!(names.place(rank(0), handle, (1, 5)).map(|(at, _)| at), Ok(5));
 }
+
+/// Each batch of a home looks at all files without a name.
+#[test]
+fn files_without_a_name_are_kept_apart_from_all_others_whatever_is_done_and_taken_back() {
+    let mut names = Names::default();
+    let (mut done, mut state) = (Vec::new(), 7_u32);
+    let mut below = |n: u32| {
+        state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+        (state >> 16) % n
+    };
+    for _ in 0..2_000 {
+        let (path, to) = (name(&format!("f{}", below(8))), name(&format!("f{}", below(8))));
+        match below(6) {
+            0 | 1 => done.extend(names.create(0, rank(0), path, LAYOUT).map(|(_, change)| (change, None))),
+            2 => done.extend(names.unlink(&path).map(|(handle, change)| (change, Some(handle)))),
+            3 => {
+                done.extend(names.rename(path, to, true).ok().flatten().map(|(lost, change)| (change, lost)))
+            }
+            4 => done.pop().iter().for_each(|(change, lost)| names.undo(change, *lost)),
+            _ => {
+                done.clear();
+                names.forget(rank(0));
+                for change in names.unused() {
+                    let Change::Ending { handle } = change else { panic!("{change:?}") };
+                    names.apply(&Change::Ended { handle });
+                }
+            }
+        }
+        let linked: BTreeSet<Handle> = names.files().map(|(_, handle)| handle).collect();
+        let unlinked: Vec<Handle> =
+            names.inodes.keys().copied().filter(|handle| !linked.contains(handle)).collect();
+        assert_eq!(names.unlinked().collect::<Vec<_>>(), unlinked);
+    }
+}

@@ -39,6 +39,19 @@ fn overlap(one: &[Range<u64>], other: &[Range<u64>]) -> bool {
     false
 }
 
+/// Those of an object's turns that meet none before them have it from now on: which they are, in the order of asking. Whoever has its turn
+/// already is not held against others once more.
+fn grant(turns: &mut VecDeque<Turn>, mut conflict: impl FnMut(&Turn, &Turn) -> bool) -> Vec<u64> {
+    let mut now = Vec::new();
+    for n in 0..turns.len() {
+        if !turns[n].granted && !turns.iter().take(n).any(|earlier| conflict(earlier, &turns[n])) {
+            turns[n].granted = true;
+            now.push(turns[n].op);
+        }
+    }
+    now
+}
+
 /// The turns of all objects.
 #[derive(Clone, Debug, Default, Hash)]
 pub(super) struct Ranges {
@@ -57,28 +70,19 @@ impl Ranges {
         granted
     }
 
-    /// A transfer has ended. Whose turn it is now, in the order of asking.
+    /// A call has ended, which may have had a turn. Whose turn it is now, in the order of asking.
     pub(super) fn end(&mut self, op: u64, object: Handle) -> Vec<u64> {
         let Some(turns) = self.objects.get_mut(&object) else { return Vec::new() };
+        let before = turns.len();
         turns.retain(|turn| turn.op != op);
-        let mut now = Vec::new();
-        for n in 0..turns.len() {
-            let free = !turns.iter().take(n).any(|earlier| earlier.conflicts(&turns[n]));
-            if free && !turns[n].granted {
-                turns[n].granted = true;
-                now.push(turns[n].op);
-            }
+        if turns.len() == before {
+            return Vec::new();
         }
+        let now = grant(turns, Turn::conflicts);
         if turns.is_empty() {
             self.objects.remove(&object);
         }
         now
-    }
-
-    /// The object at which a transfer has its turn, if it has one.
-    pub(super) fn object_of(&self, op: u64) -> Option<Handle> {
-        let mut all = self.objects.iter();
-        all.find(|(_, turns)| turns.iter().any(|turn| turn.op == op)).map(|(object, _)| *object)
     }
 
     /// How many transfers have turns or wait for them.
@@ -118,5 +122,31 @@ mod tests {
         assert!(!ranges.ask(3, A, vec![50..60, 39..40], true));
         assert!(!ranges.ask(4, A, one(0..40), false));
         assert_eq!((ranges.end(2, A), ranges.end(1, A), ranges.end(3, A)), (vec![3], vec![], vec![4]));
+    }
+
+    #[test]
+    fn a_call_that_took_no_turn_changes_nobodys_by_its_end() {
+        let mut ranges = Ranges::default();
+        assert!(ranges.ask(1, A, one(0..10), true) && !ranges.ask(2, A, one(0..10), true));
+        assert_eq!((ranges.end(7, A), ranges.end(7, Handle(2)), ranges.len()), (vec![], vec![], 2));
+        assert_eq!((ranges.end(1, A), ranges.end(2, A)), (vec![2], vec![]));
+    }
+
+    #[test]
+    fn only_those_that_wait_for_their_turns_are_held_against_others() {
+        let mut ranges = Ranges::default();
+        for op in 0..1_000 {
+            assert!(ranges.ask(op, A, one(op * 10..op * 10 + 10), true));
+        }
+        assert!(!ranges.ask(1_000, A, one(0..5), true));
+        let turns = ranges.objects.get_mut(&A).expect("they are there");
+        turns.pop_front();
+        let mut compared = 0;
+        let mut conflict = |one: &Turn, other: &Turn| {
+            compared += 1;
+            one.conflicts(other)
+        };
+        assert_eq!((grant(turns, &mut conflict), grant(turns, &mut conflict)), (vec![1_000], vec![]));
+        assert_eq!(compared, 999, "the one that waited, with all before it");
     }
 }

@@ -72,7 +72,7 @@ impl Caller {
         happens(match &served {
             Ok(reply) => what(reply),
             Err(RemoteError::Fs(_, why)) => told(why),
-            // It goes on.
+            // What servers were asked goes on.
             Err(RemoteError::Late(_)) => What::Dropped,
             Err(_) => What::Failed,
         });

@@ -195,9 +195,16 @@ fn a_server_that_began_anew_asks_the_home_before_it_says_anything_of_a_file_from
     let (op, of_file) = asked(bench.ask(1, read(gone)));
     assert_eq!(of_file, gone);
     assert_eq!(bench.ask(2, Request::Size { handle: gone }), []);
+    assert_eq!(
+        bench.ask(10, Request::Sync { handle: gone }),
+        [],
+        "what was written is gone, and not durable"
+    );
     let ended = bench.on(Event::Lives { op, end: Err(Refusal::Stale) });
-    assert_eq!(answers(ended), [1, 2].map(|id| (id, Answer::Refused(Refusal::Stale))));
-    assert_eq!(answers(bench.ask(3, read(gone))), [(3, Answer::Refused(Refusal::Stale))], "it is known now");
+    assert_eq!(answers(ended), [1, 2, 10].map(|id| (id, Answer::Refused(Refusal::Stale))));
+    for request in [read(gone), Request::Sync { handle: gone }] {
+        assert_eq!(answers(bench.ask(3, request)), [(3, Answer::Refused(Refusal::Stale))], "it is known now");
+    }
     let (op, _) = asked(bench.ask(4, read(lives)));
     let begun = stores(bench.on(Event::Lives { op, end: Ok(5) }));
     assert_eq!(begun.len(), 1);

@@ -2,8 +2,8 @@
 //!
 //! A guest may have been forgotten and not know it yet, and so may a client whose byte stream to a file's home broke. What it had open may
 //! have ended, and an object that is not there reads as zeros. A server [bars](super::super::bars) what it has removed, but only as long as it
-//! lives. So of a file that was made before this life of it the server asks the file's home, once, before it says anything of its bytes:
-//! what ends later is barred.
+//! lives. So of a file that was made before this life of it the server asks the file's home, once, before it says anything of its bytes, or
+//! that they are durable: what ends later is barred.
 
 use super::*;
 

@@ -72,6 +72,17 @@ pub(in crate::pario) enum Event {
     Reset { client: Rank },
 }
 
+impl Event {
+    /// Whether it is that the disk failed at something.
+    fn is_disk_error(&self) -> bool {
+        match self {
+            Event::Stored { end, .. } => *end == Err(Refusal::Io),
+            Event::Committed { end, .. } => *end == Err(Refusal::Io),
+            _ => false,
+        }
+    }
+}
+
 /// What a disk call came to.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(in crate::pario) enum Stored {
@@ -204,9 +215,7 @@ enum Op {
     /// Writes to an object are made durable.
     Durable { handle: Handle },
     /// A call of the disk that is the request.
-    Plain { from: Rank, id: u64 },
-    /// An object's size is read.
-    Size { from: Rank, id: u64, handle: Handle },
+    Plain { from: Rank, id: u64, handle: Handle },
     /// A part of a removal, or of a cut.
     Part { spread: u64 },
     /// A batch of the log is written.
@@ -251,6 +260,8 @@ pub(super) struct Counts {
     pub places: u64,
     /// Answers that were given once more.
     pub known_again: u64,
+    /// Calls of the disk that failed, but for want of room.
+    pub disk_errors: u64,
 }
 
 /// A server.
@@ -320,6 +331,11 @@ impl Machine {
         }
     }
 
+    /// Why nothing is told of the directory any more.
+    pub(super) fn failed(&self) -> Option<Refusal> {
+        self.directory.as_ref()?.failed
+    }
+
     /// Clients to which places in staging are offered.
     pub(in super::super) fn offered_to(&self) -> impl Iterator<Item = Rank> + '_ {
         self.offered.values().map(|(client, _)| *client)
@@ -360,6 +376,7 @@ impl Machine {
 
     /// Something happened.
     pub(super) fn on(&mut self, event: Event, out: &mut Vec<Action>) {
+        self.counts.disk_errors += u64::from(event.is_disk_error());
         match event {
             Event::Request { from, id, request } => {
                 self.counts.requests += 1;
@@ -413,11 +430,12 @@ impl Machine {
             Request::Size { handle } => {
                 // One that has ended has no size: who asks by a name may find another file there.
                 self.lives(handle)?;
-                let op = self.begin(Op::Size { from, id, handle });
+                let op = self.begin(Op::Plain { from, id, handle });
                 out.push(Action::Store { op, call: StoreCall::Size(handle) });
             }
             Request::Sync { handle } => {
-                let op = self.begin(Op::Plain { from, id });
+                self.lives(handle)?;
+                let op = self.begin(Op::Plain { from, id, handle });
                 out.push(Action::Store { op, call: StoreCall::Sync(handle) });
             }
             Request::Moved { op, done } => {
@@ -429,12 +447,12 @@ impl Machine {
             }
             Request::Remove { handle } => {
                 self.barred.add(handle);
-                let op = self.begin(Op::Plain { from, id });
+                let op = self.begin(Op::Plain { from, id, handle });
                 self.in_turn(op, handle, vec![WHOLE], StoreCall::Remove(handle), out);
             }
             Request::Cut { handle, size, grows } => {
                 self.lives(handle)?;
-                let op = self.begin(Op::Plain { from, id });
+                let op = self.begin(Op::Plain { from, id, handle });
                 self.in_turn(op, handle, vec![WHOLE], StoreCall::Cut { handle, size, grows }, out);
             }
             Request::Read { bytes, into: Target::Answer } => {

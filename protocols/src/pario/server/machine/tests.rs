@@ -400,7 +400,10 @@ fn a_batch_without_room_is_taken_back_and_one_that_failed_ends_the_directory() {
     assert_eq!(list, [(2, Answer::Names { names: Vec::new(), more: false })]);
     assert!(bench.is_empty());
     let op = commit(bench.ask(3, create("a")));
+    assert_eq!((bench.machine.failed(), bench.machine.counts.disk_errors), (None, 0));
     assert_eq!(answers(bench.on(Event::Committed { op, end: Err(Refusal::Io) })).len(), 1);
+    // Whoever runs the server is told.
+    assert_eq!((bench.machine.failed(), bench.machine.counts.disk_errors), (Some(Refusal::Io), 1));
     assert_eq!(
         answers(bench.ask(4, Request::List { directory: Path::default(), after: None })),
         [(4, Answer::Refused(Refusal::Io))]

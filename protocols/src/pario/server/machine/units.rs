@@ -156,7 +156,7 @@ impl Machine {
         }
     }
 
-    /// A transfer at an object has ended, and others may have their turn.
+    /// A call about an object has ended, and others may have their turn if it had one.
     pub(super) fn turn_over(&mut self, op: u64, handle: Handle, out: &mut Vec<Action>) {
         for op in self.ranges.end(op, handle) {
             if let Some(call) = self.held.remove(&op) {
@@ -168,18 +168,19 @@ impl Machine {
     pub(super) fn on_stored(&mut self, number: u64, end: Result<Stored, Refusal>, out: &mut Vec<Action>) {
         let Some(op) = self.ops.remove(&number) else { return };
         match op {
-            Op::Plain { from, id } => {
-                // Only a removal and a cut took a turn; their object is known by it.
-                self.end_any_turn(number, out);
+            Op::Plain { from, id, handle } => {
+                self.turn_over(number, handle, out);
+                let end = match end {
+                    // It took no turn: what it says of a file that has ended meanwhile may be of before or behind its end.
+                    Ok(Stored::Size(_)) => self.lives(handle).and(end),
+                    end => end,
+                };
                 out.push(Action::Answer { to: from, id, answer: plain_answer(end, self.epoch) });
             }
-            Op::Size { from, id, handle } => {
-                // It took no turn: what it says of a file that has ended meanwhile may be of before or behind its end.
-                let size = self.lives(handle).and(end);
-                out.push(Action::Answer { to: from, id, answer: plain_answer(size, self.epoch) });
-            }
             Op::Part { spread } => {
-                self.end_any_turn(number, out);
+                if let Some(handle) = self.spread.get(&spread).map(|spread| spread.handle) {
+                    self.turn_over(number, handle, out);
+                }
                 self.part_ended(spread, end.map(drop), out);
             }
             Op::Durable { handle } => self.durable(handle, end.err(), out),
@@ -208,12 +209,6 @@ impl Machine {
 
     pub(super) fn turn_of_job_over(&mut self, op: u64, job: u64, out: &mut Vec<Action>) {
         if let Some(handle) = self.jobs.get(&job).map(|job| job.handle) {
-            self.turn_over(op, handle, out);
-        }
-    }
-
-    pub(super) fn end_any_turn(&mut self, op: u64, out: &mut Vec<Action>) {
-        if let Some(handle) = self.ranges.object_of(op) {
             self.turn_over(op, handle, out);
         }
     }
