@@ -21,7 +21,7 @@ use weft_protocols::locks::{Grant, LockClient, LockConfig, LockKey, LockService,
 use weft_protocols::members::{self, Members, MembersConfig, View};
 use weft_protocols::rt::fingerprint::StateHasher;
 use weft_protocols::rt::{Rt, WaitPoint};
-use weft_protocols::transport::{MeshConfig, Rank};
+use weft_protocols::transport::{Mesh, MeshConfig, Rank};
 use weft_sim::explore::{AccessKind, FaultSet, Outcome};
 use weft_sim::{NodeId, Sim};
 use weft_verbs::{Nanos, Wait};
@@ -64,6 +64,7 @@ type Held = Rc<RefCell<Option<Grant<Sim>>>>;
 pub(super) struct State {
     services: Vec<LockService<Sim>>,
     members: Vec<Members<Sim>>,
+    meshes: Vec<Mesh<Sim>>,
     held: Vec<Held>,
     /// Nodes that have crashed, by whose clocks their leases ran until then.
     dead: Vec<(usize, Nanos)>,
@@ -94,17 +95,25 @@ impl State {
         })
     }
 
-    /// A node that lives, is not in the last view, and has not heard so.
-    fn unaware(&self) -> Option<usize> {
-        let last = self.last()?;
-        self.living().find(|node| {
+    /// The nodes that live, are not in the last view, and have not heard so.
+    fn unaware(&self) -> impl Iterator<Item = usize> {
+        let last = self.last();
+        self.living().filter(move |node| {
             let member = &self.members[*node];
-            !last.contains(member.me()) && !member.is_out()
+            last.as_ref().is_some_and(|last| !last.contains(member.me())) && !member.is_out()
         })
     }
 
+    /// Whether nothing can tell a node what became of it: what it has sent has arrived, and all its connections stand at its end. They are
+    /// adopted, so that nobody ends them there; and these worlds' nodes do not ask after what is not acknowledged, as nodes do otherwise
+    /// (`MeshConfig::probe_after`).
+    fn hears_nothing(&self, node: usize) -> bool {
+        let audit = self.meshes[node].audit();
+        audit.connections + 1 == self.meshes.len() && audit.outstanding == 0
+    }
+
     fn all_know(&self) -> Result<(), Violation> {
-        match self.unaware() {
+        match self.unaware().find(|node| !self.hears_nothing(*node)) {
             Some(node) => Err(Violation::new(KNOWS, format!("n{node} is left out and does not know it"))),
             None => Ok(()),
         }
@@ -212,7 +221,8 @@ impl Model for AmongMembers {
     }
 
     fn waits(&self, state: &State, _: &[NodeId], recorder: &Recorder) -> bool {
-        let is_awaited = || state.unaware().is_some() || recorder.oracles(|oracles| oracles.unended() > 0);
+        let is_awaited =
+            || state.unaware().next().is_some() || recorder.oracles(|oracles| oracles.unended() > 0);
         state.has_majority() && is_awaited()
     }
 
@@ -257,7 +267,8 @@ impl Model for AmongMembers {
         };
         let (members, services) = nodes.iter().map(start).unzip();
         let held = nodes.iter().map(|_| Held::default()).collect();
-        State { services, members, held, dead: Vec::new(), first: 0, granted_later: Rc::default() }
+        let meshes = nodes.iter().map(|node| node.mesh.clone()).collect();
+        State { services, members, meshes, held, dead: Vec::new(), first: 0, granted_later: Rc::default() }
     }
 
     /// The first view begins, and what earlier ones might have granted is over.
@@ -359,8 +370,8 @@ mod tests {
         let model = AmongMembers { name: "", scheme: Scheme::Srsl, requests, course: Course::Stays };
         let recorder = Recorder::new(model.oracles());
         let (services, members, held) = (Vec::new(), Vec::new(), Vec::new());
-        let dead = Vec::new();
-        let state = State { services, members, held, dead, first: 0, granted_later: Rc::default() };
+        let (meshes, dead) = (Vec::new(), Vec::new());
+        let state = State { services, members, meshes, held, dead, first: 0, granted_later: Rc::default() };
         assert!(!model.waits(&state, &[NodeId(0)], &recorder));
         let request = RequestId { client: ClientId { node: 1, index: 0 }, number: 0 };
         let what = What::Requested { deadline: None };
