@@ -60,6 +60,11 @@ impl<V: Verbs> Routes<V> {
         }
     }
 
+    fn tell(&mut self, event: AsyncEvent) {
+        self.is_lost |= event == AsyncEvent::DeviceFatal;
+        self.watchers.retain(|watcher| watcher.send(event).is_ok());
+    }
+
     /// Takes all events that are there, or one, and routes them. Says whether there was any.
     pub(super) fn drain(&mut self, ctx: &V::Context, one: bool) -> bool {
         let mut any = false;
@@ -72,8 +77,7 @@ impl<V: Verbs> Routes<V> {
         while !(one && any)
             && let Some(event) = ctx.async_event()
         {
-            self.is_lost |= event == AsyncEvent::DeviceFatal;
-            self.watchers.retain(|watcher| watcher.send(event).is_ok());
+            self.tell(event);
             any = true;
         }
         any
@@ -87,6 +91,13 @@ impl<V: Verbs> Routes<V> {
 
     pub(super) fn clear(&mut self) {
         *self = Routes::new();
+    }
+}
+
+impl<V: Verbs> Rt<V> {
+    /// Whether this rail's adapter has failed: nothing on it completes any more.
+    pub(super) fn is_lost(&self) -> bool {
+        self.adapter().routes.borrow().is_lost()
     }
 }
 

@@ -170,15 +170,28 @@ impl<V: Verbs> Inner<V> {
         let mut any = false;
         for (rail, adapter) in (0..).zip(&self.rails) {
             let mut routes = adapter.routes.borrow_mut();
+            let was_lost = routes.is_lost();
             any |= routes.drain(&adapter.ctx, one);
-            if routes.is_lost() {
+            let is_lost = routes.is_lost();
+            drop(routes);
+            if is_lost {
                 self.cqs.borrow_mut().lose(rail);
+            }
+            if is_lost && !was_lost {
+                self.wake_drains();
             }
             if one && any {
                 break;
             }
         }
         any
+    }
+
+    /// An adapter has failed: who waits for a queue pair to drain looks whether it is one of that adapter's, which tells of no end any
+    /// more.
+    fn wake_drains(&self) {
+        let watchers = self.requests.borrow_mut().ledgers.all_drain_watchers();
+        watchers.wake();
     }
 
     /// Whether the first adapter has failed. The node's memory is that one's: what peers ask of it, no other adapter can execute, and

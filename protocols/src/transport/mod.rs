@@ -70,6 +70,8 @@ mod inbox;
 mod link;
 mod lists;
 mod mesh;
+#[cfg(test)]
+mod on_fakes;
 mod operations;
 mod peer;
 mod place;

@@ -123,3 +123,27 @@ fn of_several_devices_the_first_one_ends_the_node_when_it_fails_and_no_other_doe
     assert_eq!(settle(), Some(Park::Done));
     assert_eq!(rt.fatal(), Some(VerbsError::DeviceGone));
 }
+
+/// The marker of a fence completes nothing there, whether the device took it or not.
+#[test]
+fn a_drain_ends_when_its_device_fails_and_no_other_does() {
+    let fakes = [Fake::default(), Fake::default()];
+    let rt = Rt::<V>::over(&fakes, RtConfig::default()).expect("the fake devices obey");
+    let mut program = rt.program();
+    let queues = [0, 1].map(|rail: u8| {
+        let caps = QpCaps { max_send_wr: 4, max_recv_wr: 4, ..QpCaps::default() };
+        let on = rt.rail(rail).expect("there are two");
+        let queue = on.create_qp(&fakes[usize::from(rail)], caps).expect("the fake obeys");
+        queue.post_recv(&CompletionSink::new(), 1, BufferGuard::Nothing).expect("room");
+        queue.fence();
+        queue
+    });
+    let drains = queues.map(|queue| rt.spawn(async move { queue.drained().await }));
+    let mut drained = || {
+        while program.step() == Park::Again {}
+        drains.each_ref().map(|drain| drain.is_finished())
+    };
+    assert_eq!(drained(), [false, false]);
+    fakes[1].world.borrow_mut().async_events.push_back(AsyncEvent::DeviceFatal);
+    assert_eq!(drained(), [false, true]);
+}
