@@ -35,6 +35,7 @@ pub(crate) struct World {
     pub(crate) listens: Vec<Service>,
     pub(crate) cm_events: VecDeque<CmEvent>,
     pub(crate) rejected: Vec<CmId>,
+    pub(crate) disconnected: Vec<CmId>,
     pub(crate) async_events: VecDeque<AsyncEvent>,
     pub(crate) regions: u32,
     pub(crate) polls: u32,
@@ -353,7 +354,8 @@ impl ConnectionManager<V> for Fake {
         self.world.borrow_mut().rejected.push(id);
         Ok(())
     }
-    fn disconnect(&self, _id: CmId) -> Result<()> {
+    fn disconnect(&self, id: CmId) -> Result<()> {
+        self.world.borrow_mut().disconnected.push(id);
         Ok(())
     }
     fn event(&self) -> Option<CmEvent> {
