@@ -60,6 +60,13 @@ impl<V: Verbs> Routes<V> {
         }
     }
 
+    /// The adapter has failed, and has not said so: everyone is told all the same.
+    pub(super) fn lose(&mut self) {
+        if !self.is_lost {
+            self.tell(AsyncEvent::DeviceFatal);
+        }
+    }
+
     fn tell(&mut self, event: AsyncEvent) {
         self.is_lost |= event == AsyncEvent::DeviceFatal;
         self.watchers.retain(|watcher| watcher.send(event).is_ok());

@@ -24,6 +24,7 @@ pub(crate) struct World {
     /// So many send requests of a list are accepted at most.
     pub(crate) most_of_a_list: Option<usize>,
     pub(crate) refuse_polls: bool,
+    pub(crate) refuse_arms: bool,
     /// No queue pair changes its state.
     pub(crate) refuse_changes: bool,
     pub(crate) modified: Vec<QpNum>,
@@ -264,7 +265,11 @@ impl CompletionQueue for Fake {
         Ok(count)
     }
     fn arm(&self, _next: Arm) -> Result<()> {
-        self.world.borrow_mut().armed[self.index as usize] = true;
+        let mut world = self.world.borrow_mut();
+        if world.refuse_arms {
+            return Err(VerbsError::DeviceGone);
+        }
+        world.armed[self.index as usize] = true;
         Ok(())
     }
     fn capacity(&self) -> u32 {
