@@ -39,6 +39,11 @@ pub(crate) struct World {
     pub(crate) disconnected: Vec<CmId>,
     pub(crate) async_events: VecDeque<AsyncEvent>,
     pub(crate) regions: u32,
+    /// There is no memory for more regions; how often that was said.
+    pub(crate) refuse_regions: bool,
+    pub(crate) regions_refused: u32,
+    /// How often the content of a region was read.
+    pub(crate) reads: u32,
     pub(crate) polls: u32,
     /// What a listener finds: a stream, or why it has none.
     pub(crate) accepts: VecDeque<std::result::Result<(), io::ErrorKind>>,
@@ -177,7 +182,14 @@ impl Context<V> for Fake {
 
 impl ProtectionDomain<V> for Fake {
     fn alloc_mr(&self, len: usize, _access: AccessFlags) -> Result<Fake> {
-        self.world.borrow_mut().regions += 1;
+        {
+            let mut world = self.world.borrow_mut();
+            if world.refuse_regions {
+                world.regions_refused += 1;
+                return Err(VerbsError::Exhausted { what: "memory", limit: 0 });
+            }
+            world.regions += 1;
+        }
         let region = self.with(0);
         region.bytes.borrow_mut().resize(len, 0);
         Ok(region)
@@ -219,6 +231,7 @@ impl MemoryRegion for Fake {
         Ok(RemoteSlice::default())
     }
     fn read(&self, at: usize, out: &mut [u8]) -> Result<()> {
+        self.world.borrow_mut().reads += 1;
         out.copy_from_slice(&self.bytes.borrow()[at..at + out.len()]);
         Ok(())
     }

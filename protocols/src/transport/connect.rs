@@ -235,8 +235,8 @@ impl<V: Verbs> Shared<V> {
     /// Moves a message into memory of this rail.
     fn move_over(&self, message: &mut Outgoing<V>, rail: u8) -> Result<()> {
         message.goes_over(rail);
+        let block = self.rail(rail).send_pool.alloc(message.len as usize)?;
         let mut bytes = vec![0; message.len as usize];
-        let block = self.rail(rail).send_pool.alloc(bytes.len())?;
         message.block.read(HEADER_LEN as u32, &mut bytes)?;
         block.write(HEADER_LEN as u32, &bytes)?;
         self.rt.spend(Work::Copy { bytes: u64::from(message.len) });
