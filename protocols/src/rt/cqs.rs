@@ -1,7 +1,7 @@
 //! The node's completion queues: as many as its queue pairs need, so that none can overrun.
 
 use std::hash::{Hash, Hasher};
-use weft_verbs::{Arm, CompletionQueue, Context, CqId, Result, Verbs, WorkCompletion};
+use weft_verbs::{Arm, CompletionQueue, Context, CqId, Result, Verbs, VerbsError, WorkCompletion};
 
 struct Entry<V: Verbs> {
     /// Whose it is: identities of completion queues are an adapter's own.
@@ -40,6 +40,13 @@ pub(super) enum Which {
     Used,
     /// The others in which one may be.
     Listening,
+}
+
+/// A rail's adapter refused to be polled or armed.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Refused {
+    pub(super) rail: u8,
+    pub(super) why: VerbsError,
 }
 
 /// The completion queues of a node.
@@ -140,7 +147,7 @@ impl<V: Verbs> Cqs<V> {
         out: &mut Vec<WorkCompletion>,
         max: usize,
         one: bool,
-    ) -> Result<Polled> {
+    ) -> std::result::Result<Polled, Refused> {
         let mut found = Polled::Empty;
         let mut served = None;
         let wanted = |e: &Entry<V>| match which {
@@ -155,7 +162,7 @@ impl<V: Verbs> Cqs<V> {
             }
             let taken = match entry.cq.poll(out, max) {
                 Err(_) if entry.lost => 0,
-                answer => answer?,
+                answer => answer.map_err(|why| Refused { rail: entry.rail, why })?,
             };
             if taken == max {
                 found = Polled::More;
@@ -174,11 +181,11 @@ impl<V: Verbs> Cqs<V> {
         self.entries.iter().all(|e| e.armed || !e.is_heard())
     }
 
-    pub(super) fn arm(&mut self) -> Result<()> {
+    pub(super) fn arm(&mut self) -> std::result::Result<(), Refused> {
         for entry in self.entries.iter_mut().filter(|e| !e.armed && e.is_heard()) {
             match entry.cq.arm(Arm::Next) {
                 Err(_) if entry.lost => {}
-                answer => answer?,
+                answer => answer.map_err(|why| Refused { rail: entry.rail, why })?,
             }
             entry.armed = true;
         }

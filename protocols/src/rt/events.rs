@@ -60,6 +60,18 @@ impl<V: Verbs> Routes<V> {
         }
     }
 
+    /// The adapter has failed, and has not said so: everyone is told all the same.
+    pub(super) fn lose(&mut self) {
+        if !self.is_lost {
+            self.tell(AsyncEvent::DeviceFatal);
+        }
+    }
+
+    fn tell(&mut self, event: AsyncEvent) {
+        self.is_lost |= event == AsyncEvent::DeviceFatal;
+        self.watchers.retain(|watcher| watcher.send(event).is_ok());
+    }
+
     /// Takes all events that are there, or one, and routes them. Says whether there was any.
     pub(super) fn drain(&mut self, ctx: &V::Context, one: bool) -> bool {
         let mut any = false;
@@ -72,8 +84,7 @@ impl<V: Verbs> Routes<V> {
         while !(one && any)
             && let Some(event) = ctx.async_event()
         {
-            self.is_lost |= event == AsyncEvent::DeviceFatal;
-            self.watchers.retain(|watcher| watcher.send(event).is_ok());
+            self.tell(event);
             any = true;
         }
         any
@@ -87,6 +98,13 @@ impl<V: Verbs> Routes<V> {
 
     pub(super) fn clear(&mut self) {
         *self = Routes::new();
+    }
+}
+
+impl<V: Verbs> Rt<V> {
+    /// Whether this rail's adapter has failed: nothing on it completes any more.
+    pub(super) fn is_lost(&self) -> bool {
+        self.adapter().routes.borrow().is_lost()
     }
 }
 

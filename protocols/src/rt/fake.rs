@@ -24,6 +24,7 @@ pub(crate) struct World {
     /// So many send requests of a list are accepted at most.
     pub(crate) most_of_a_list: Option<usize>,
     pub(crate) refuse_polls: bool,
+    pub(crate) refuse_arms: bool,
     /// No queue pair changes its state.
     pub(crate) refuse_changes: bool,
     pub(crate) modified: Vec<QpNum>,
@@ -35,8 +36,14 @@ pub(crate) struct World {
     pub(crate) listens: Vec<Service>,
     pub(crate) cm_events: VecDeque<CmEvent>,
     pub(crate) rejected: Vec<CmId>,
+    pub(crate) disconnected: Vec<CmId>,
     pub(crate) async_events: VecDeque<AsyncEvent>,
     pub(crate) regions: u32,
+    /// There is no memory for more regions; how often that was said.
+    pub(crate) refuse_regions: bool,
+    pub(crate) regions_refused: u32,
+    /// How often the content of a region was read.
+    pub(crate) reads: u32,
     pub(crate) polls: u32,
     /// What a listener finds: a stream, or why it has none.
     pub(crate) accepts: VecDeque<std::result::Result<(), io::ErrorKind>>,
@@ -175,7 +182,14 @@ impl Context<V> for Fake {
 
 impl ProtectionDomain<V> for Fake {
     fn alloc_mr(&self, len: usize, _access: AccessFlags) -> Result<Fake> {
-        self.world.borrow_mut().regions += 1;
+        {
+            let mut world = self.world.borrow_mut();
+            if world.refuse_regions {
+                world.regions_refused += 1;
+                return Err(VerbsError::Exhausted { what: "memory", limit: 0 });
+            }
+            world.regions += 1;
+        }
         let region = self.with(0);
         region.bytes.borrow_mut().resize(len, 0);
         Ok(region)
@@ -217,6 +231,7 @@ impl MemoryRegion for Fake {
         Ok(RemoteSlice::default())
     }
     fn read(&self, at: usize, out: &mut [u8]) -> Result<()> {
+        self.world.borrow_mut().reads += 1;
         out.copy_from_slice(&self.bytes.borrow()[at..at + out.len()]);
         Ok(())
     }
@@ -263,7 +278,11 @@ impl CompletionQueue for Fake {
         Ok(count)
     }
     fn arm(&self, _next: Arm) -> Result<()> {
-        self.world.borrow_mut().armed[self.index as usize] = true;
+        let mut world = self.world.borrow_mut();
+        if world.refuse_arms {
+            return Err(VerbsError::DeviceGone);
+        }
+        world.armed[self.index as usize] = true;
         Ok(())
     }
     fn capacity(&self) -> u32 {
@@ -353,7 +372,8 @@ impl ConnectionManager<V> for Fake {
         self.world.borrow_mut().rejected.push(id);
         Ok(())
     }
-    fn disconnect(&self, _id: CmId) -> Result<()> {
+    fn disconnect(&self, id: CmId) -> Result<()> {
+        self.world.borrow_mut().disconnected.push(id);
         Ok(())
     }
     fn event(&self) -> Option<CmEvent> {

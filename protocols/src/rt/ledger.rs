@@ -201,6 +201,13 @@ impl Ledgers {
         Watchers(std::mem::take(&mut self.ledgers[queue.0 as usize].drain_watchers))
     }
 
+    /// Who waits for a drain of whatever queue pair.
+    pub(super) fn all_drain_watchers(&mut self) -> Watchers {
+        Watchers(
+            self.ledgers.iter_mut().flat_map(|ledger| std::mem::take(&mut ledger.drain_watchers)).collect(),
+        )
+    }
+
     /// Requests outstanding on all queue pairs: sends, sends that wait for a later signaled one, receives.
     pub(super) fn totals(&self) -> (usize, usize, usize) {
         self.ledgers.iter().fold((0, 0, 0), |(sends, tail, receives), ledger| {

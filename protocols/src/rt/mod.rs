@@ -447,8 +447,8 @@ impl<V: Verbs> Rt<V> {
         self.inner.labels.at(address)
     }
 
-    /// Why the runtime shut itself down: a device refused to be polled or armed, or the first one, which has the
-    /// node's memory, said that it failed ([`AsyncEvent::DeviceFatal`]).
+    /// Why the runtime shut itself down: the first device, which has the node's memory, refused to be polled or armed, or said that it
+    /// failed ([`AsyncEvent::DeviceFatal`]). Without another one a node goes on: if that refuses, it counts as having said so.
     pub fn fatal(&self) -> Option<VerbsError> {
         self.inner.fatal.get()
     }
@@ -472,7 +472,7 @@ impl<V: Verbs> Rt<V> {
     /// Arms the completion queues that are not armed. The program does so by itself before it waits; this is for
     /// drivers that do more. Whoever arms polls once more afterwards (IBA 11.4.2.2), which is to step the program.
     pub fn arm(&self) -> Result<(), VerbsError> {
-        self.inner.cqs.borrow_mut().arm()
+        self.inner.arm()
     }
 
     fn reserve_cq(&self, cqe: u32) -> Result<(usize, V::Cq), VerbsError> {

@@ -1,6 +1,6 @@
 //! The node's step: completions, tasks, timers, and then what to wait for.
 
-use super::cqs::{Polled, Which};
+use super::cqs::{Polled, Refused, Which};
 use super::slots::complete;
 use super::{Inner, Rt};
 use weft_verbs::{Clock, CompletionChannel, Host, Nanos, Node, Park, Verbs, VerbsError, Wait};
@@ -39,7 +39,7 @@ impl<V: Verbs> Program<V> {
         }
         if inner.arming.take() || inner.has_spun() {
             // Poll, arm, poll: the rounds below are the second poll (IBA 11.4.2.2).
-            inner.cqs.borrow_mut().arm()?;
+            inner.arm()?;
             inner.looked.set(false);
         }
         let mut polls = takes;
@@ -170,15 +170,28 @@ impl<V: Verbs> Inner<V> {
         let mut any = false;
         for (rail, adapter) in (0..).zip(&self.rails) {
             let mut routes = adapter.routes.borrow_mut();
+            let was_lost = routes.is_lost();
             any |= routes.drain(&adapter.ctx, one);
-            if routes.is_lost() {
+            let is_lost = routes.is_lost();
+            drop(routes);
+            if is_lost {
                 self.cqs.borrow_mut().lose(rail);
+            }
+            if is_lost && !was_lost {
+                self.wake_drains();
             }
             if one && any {
                 break;
             }
         }
         any
+    }
+
+    /// An adapter has failed: who waits for a queue pair to drain looks whether it is one of that adapter's, which tells of no end any
+    /// more.
+    fn wake_drains(&self) {
+        let watchers = self.requests.borrow_mut().ledgers.all_drain_watchers();
+        watchers.wake();
     }
 
     /// Whether the first adapter has failed. The node's memory is that one's: what peers ask of it, no other adapter can execute, and
@@ -196,7 +209,34 @@ impl<V: Verbs> Inner<V> {
             self.spins.set(None);
             batch.drain(..).for_each(|completion| complete(&self.requests, &completion));
         }
-        polled
+        match polled {
+            Ok(polled) => Ok(polled),
+            // Those behind it were not looked at.
+            Err(refused) => self.fails(refused).map(|()| Polled::More),
+        }
+    }
+
+    /// Arms the completion queues that are not armed.
+    pub(super) fn arm(&self) -> Result<(), VerbsError> {
+        loop {
+            let armed = self.cqs.borrow_mut().arm();
+            match armed {
+                Ok(()) => return Ok(()),
+                Err(refused) => self.fails(refused)?,
+            }
+        }
+    }
+
+    /// An adapter that refuses to be polled or armed has failed, and may say so later. The first one takes the node with it; of another one
+    /// everyone is told as if it had said so, and nothing more is expected of it.
+    fn fails(&self, Refused { rail, why }: Refused) -> Result<(), VerbsError> {
+        if rail == 0 {
+            return Err(why);
+        }
+        self.rails[usize::from(rail)].routes.borrow_mut().lose();
+        self.cqs.borrow_mut().lose(rail);
+        self.wake_drains();
+        Ok(())
     }
 
     fn fire_timers(&self) -> bool {
@@ -236,7 +276,7 @@ impl<V: Verbs> Node for Program<V> {
         match park {
             Ok(park) => park,
             Err(error) => {
-                // A device that refuses to be polled or armed, or says that it failed, is gone, and the node with it.
+                // The first device is gone if it refuses to be polled or armed, or says that it failed, and the node with it.
                 self.rt.inner.fatal.set(Some(error));
                 self.rt.shutdown();
                 Park::Done

@@ -26,7 +26,7 @@ struct Inner<V: Verbs> {
     depth: u32,
     /// Every so many unsignaled requests, one is signaled all the same, so that places become free.
     signal_every: u32,
-    /// Once it was fenced: whether the device obeyed.
+    /// Once it was fenced: whether the device obeyed, so that it tells of the end of all that was posted.
     fenced: Cell<Option<bool>>,
     resting: Cell<bool>,
     /// It rests, and is connected.
@@ -310,11 +310,11 @@ impl<V: Verbs> QpHandle<V> {
     }
 
     /// Moves the queue pair to the error state: from the return on, nothing more of the peer's requests
-    /// executes, and everything posted is on its way to be flushed. Says whether the device obeyed, the first time and ever after; one
-    /// that is gone neither executes nor flushes anything.
-    pub fn fence(&self) -> bool {
-        if let Some(obeyed) = self.inner.fenced.get() {
-            return obeyed;
+    /// executes, and everything posted is on its way to be flushed, which [`QpHandle::drained`] waits for. A device that refuses is gone:
+    /// it neither executes nor flushes anything.
+    pub fn fence(&self) {
+        if self.is_fenced() {
+            return;
         }
         // What is posted from now on is behind the fence.
         self.inner.fenced.set(Some(false));
@@ -322,7 +322,6 @@ impl<V: Verbs> QpHandle<V> {
         self.wake();
         let obeyed = self.qp().modify(&Modify::Err).is_ok() && self.mark_end();
         self.inner.fenced.set(Some(obeyed));
-        obeyed
     }
 
     /// The flush of a last, signaled request retires the unsignaled ones before it that had succeeded.
@@ -364,9 +363,13 @@ impl<V: Verbs> QpHandle<V> {
     }
 
     /// Waits, after [`QpHandle::fence`], until everything posted has completed or was flushed; of a queue pair that draws from a shared queue
-    /// also until it [draws no more](QpHandle::draws_no_more).
+    /// also until it [draws no more](QpHandle::draws_no_more). It waits for nothing where nothing will tell: the device refused the fence,
+    /// or has failed.
     pub async fn drained(&self) {
         poll_fn(|cx| {
+            if self.inner.fenced.get() == Some(false) || self.inner.rt.is_lost() {
+                return Poll::Ready(());
+            }
             let mut requests = self.inner.rt.inner.requests.borrow_mut();
             let ledgers = &mut requests.ledgers;
             let draws = self.inner.drawn_from.is_some() && !self.inner.drawn_last.get();

@@ -76,6 +76,15 @@ impl<V: Verbs> BufferGuard<V> {
         Ok(bytes)
     }
 
+    /// Writes from its first byte on.
+    pub(crate) fn write(&self, bytes: &[u8]) -> weft_verbs::Result<()> {
+        match self {
+            BufferGuard::Nothing => Ok(()),
+            BufferGuard::Range { mr, at, .. } => mr.write(*at as usize, bytes),
+            BufferGuard::Block { block, .. } => block.write(0, bytes),
+        }
+    }
+
     /// The same memory, guarded once more.
     pub(crate) fn share(&self) -> BufferGuard<V> {
         match self {

@@ -239,7 +239,10 @@ impl<T> Drop for Mailbox<T> {
 #[derive(Default)]
 struct SignalState {
     changes: u64,
-    waiters: Vec<Waker>,
+    /// Who waits for the next change, by the number of the wait: in the order in which they began to.
+    waiters: Vec<(u64, Waker)>,
+    /// How many waits have begun.
+    waits: u64,
 }
 
 /// Tells all who wait that something changed; they look for themselves at what. Clones are the same signal.
@@ -259,7 +262,7 @@ impl Signal {
             state.changes += 1;
             std::mem::take(&mut state.waiters)
         };
-        for waker in waiters.drain(..) {
+        for (_, waker) in waiters.drain(..) {
             waker.wake();
         }
         // The next waiters find its allocation, unless waking has brought some already.
@@ -271,12 +274,16 @@ impl Signal {
 
     /// Waits for the next [`Signal::notify`] after this call.
     pub fn changed(&self) -> Changed {
-        Changed { signal: self.clone(), seen: self.0.borrow().changes }
+        self.since(self.0.borrow().changes)
     }
 
     /// What has changed already: whoever waits for it goes on at once.
     pub(crate) fn has_changed(&self) -> Changed {
-        Changed { signal: self.clone(), seen: self.0.borrow().changes.wrapping_sub(1) }
+        self.since(self.0.borrow().changes.wrapping_sub(1))
+    }
+
+    fn since(&self, seen: u64) -> Changed {
+        Changed { signal: self.clone(), seen, number: None }
     }
 
     /// Waits until a condition holds, looking again after every change.
@@ -299,43 +306,67 @@ impl Signal {
         comes: F,
     ) -> Option<F::Output> {
         let mut comes = pin!(comes);
+        let mut changed = self.changed();
         poll_fn(|cx| {
             if condition() {
                 return Poll::Ready(None);
             }
-            self.0.borrow_mut().watch(cx);
+            changed.watch(cx);
             comes.as_mut().poll(cx).map(Some)
         })
         .await
     }
 }
 
-impl SignalState {
-    /// Has the task woken by the next change.
-    fn watch(&mut self, cx: &Context<'_>) {
-        if !self.waiters.iter().any(|w| w.will_wake(cx.waker())) {
-            self.waiters.push(cx.waker().clone());
-        }
-    }
-}
-
-/// Waits for a [`Signal`].
+/// Waits for a [`Signal`]. Dropping it ends the wait: nobody is woken for it any more.
 pub struct Changed {
     signal: Signal,
     seen: u64,
+    /// Its number among those who wait, once it has waited.
+    number: Option<u64>,
+}
+
+impl SignalState {
+    /// Where a wait stands among those who wait, if it does: a change has ended those before it.
+    fn place(&self, number: Option<u64>) -> Option<usize> {
+        self.waiters.binary_search_by_key(&number?, |(number, _)| *number).ok()
+    }
+}
+
+impl Changed {
+    /// Has the task woken by the next change. Who waits already keeps its place.
+    fn watch(&mut self, cx: &Context<'_>) {
+        let mut state = self.signal.0.borrow_mut();
+        if let Some(place) = state.place(self.number) {
+            return state.waiters[place].1.clone_from(cx.waker());
+        }
+        let number = state.waits;
+        state.waits += 1;
+        state.waiters.push((number, cx.waker().clone()));
+        self.number = Some(number);
+    }
 }
 
 impl Future for Changed {
     type Output = ();
 
-    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
-        let mut state = self.signal.0.borrow_mut();
-        if state.changes != self.seen {
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
+        if self.signal.0.borrow().changes != self.seen {
             return Poll::Ready(());
         }
-        state.watch(cx);
+        self.watch(cx);
         leaf();
         Poll::Pending
+    }
+}
+
+impl Drop for Changed {
+    fn drop(&mut self) {
+        let mut state = self.signal.0.borrow_mut();
+        let waiter = state.place(self.number).map(|place| state.waiters.remove(place));
+        // A waker's destructor may come back here; it runs after the borrow.
+        drop(state);
+        drop(waiter);
     }
 }
 

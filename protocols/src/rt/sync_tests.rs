@@ -2,8 +2,8 @@
 
 use super::*;
 use std::pin::pin;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
 use std::task::Wake;
 
 struct Count(AtomicUsize);
@@ -11,6 +11,15 @@ struct Count(AtomicUsize);
 impl Wake for Count {
     fn wake(self: Arc<Self>) {
         self.0.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+/// Notes its name when it is woken.
+struct Named(usize, Arc<Mutex<Vec<usize>>>);
+
+impl Wake for Named {
+    fn wake(self: Arc<Self>) {
+        self.1.lock().expect("nobody panicked").push(self.0);
     }
 }
 
@@ -153,6 +162,45 @@ fn a_wait_ends_without_what_it_waits_for_once_a_condition_holds() {
         assert_eq!(woken(&count), 2);
         assert_eq!(waiting.as_mut().poll(&mut cx), Poll::Ready((!holds).then_some(Ok(7))));
     }
+}
+
+/// Each request of a daemon is a task of its own, and the signal for which they wait beside their answers may not change for days.
+#[test]
+fn a_signal_keeps_nobody_who_waits_no_more() {
+    let (signal, (count, last)) = (Signal::new(), counting());
+    let mut stays = signal.changed();
+    assert!(Pin::new(&mut stays).poll(&mut Context::from_waker(&last)).is_pending());
+    for _ in 0..1_000 {
+        let (other, waker) = counting();
+        let mut cx = Context::from_waker(&waker);
+        let ready = pin!(signal.unless(|| false, std::future::ready(7)));
+        assert_eq!(ready.poll(&mut cx), Poll::Ready(Some(7)));
+        for _ in 0..2 {
+            let waits = pin!(signal.until(|| false));
+            assert!(waits.poll(&mut cx).is_pending());
+        }
+        assert_eq!(signal.0.borrow().waiters.len(), 1);
+        assert_eq!(Arc::strong_count(&other), 2, "the test's two");
+    }
+    signal.notify();
+    assert_eq!(woken(&count), 1);
+}
+
+#[test]
+fn a_signal_wakes_in_the_order_in_which_waits_began_also_when_some_are_given_up_or_change_hands() {
+    let order: Arc<Mutex<Vec<usize>>> = Arc::new(Mutex::new(Vec::new()));
+    let waker = |name: usize| Waker::from(Arc::new(Named(name, Arc::clone(&order))));
+    let signal = Signal::new();
+    let mut waits: Vec<_> = (0..5).map(|_| signal.changed()).collect();
+    let poll = |wait: &mut Changed, name| Pin::new(wait).poll(&mut Context::from_waker(&waker(name)));
+    for nth in [3, 0, 4, 2, 1] {
+        assert!(poll(&mut waits[nth], nth).is_pending());
+    }
+    assert!(poll(&mut waits[0], 10).is_pending(), "another task has it now");
+    drop(waits.remove(4));
+    signal.notify();
+    assert_eq!(*order.lock().expect("nobody panicked"), [3, 10, 2, 1]);
+    assert!(waits.iter_mut().all(|wait| poll(wait, 0).is_ready()));
 }
 
 /// A future may be polled by one task and then by another, which has it then.

@@ -23,7 +23,7 @@ impl<V: Verbs> Driver<V> {
     pub(super) fn fence(&mut self, index: usize) {
         let shared = Rc::clone(&self.shared);
         shared.stats.borrow_mut().fences += 1;
-        let fenced = shared.with_peer(index, |peer| {
+        let (queue, epoch) = shared.with_peer(index, |peer| {
             peer.session.disconnected();
             // A guest's early frames are in buffers that all guests share: they go back when the queue pair is given up.
             if !peer.is_guest {
@@ -32,25 +32,18 @@ impl<V: Verbs> Driver<V> {
             if shared.config.makes(Planted::ReportsBeforeFence) {
                 let left = peer.discard();
                 peer.left_open.extend(left);
-                return Err(peer.epoch);
             }
-            let queue = peer.queue.clone().filter(QpHandle::fence);
-            if queue.is_none() {
-                // A device that cannot even do this does nothing any more.
-                peer.unresolved |= peer.last_op > 0;
-                peer.last_op = 0;
-                drop(peer.discard());
-            }
-            queue.map(|queue| (queue, peer.epoch)).ok_or(peer.epoch)
+            peer.queue.iter().for_each(QpHandle::fence);
+            (peer.queue.clone(), peer.epoch)
         });
-        match fenced {
-            Ok((queue, epoch)) => {
+        match queue {
+            Some(queue) => {
                 drop(self.shared.rt.spawn(async move {
                     queue.drained().at((index, epoch)).await;
                     shared.event(index, epoch, Event::Drained);
                 }));
             }
-            Err(epoch) => shared.event(index, epoch, Event::Drained),
+            None => shared.event(index, epoch, Event::Drained),
         }
     }
 
@@ -242,8 +235,8 @@ impl<V: Verbs> Shared<V> {
     /// Moves a message into memory of this rail.
     fn move_over(&self, message: &mut Outgoing<V>, rail: u8) -> Result<()> {
         message.goes_over(rail);
+        let block = self.rail(rail).send_pool.alloc(message.len as usize)?;
         let mut bytes = vec![0; message.len as usize];
-        let block = self.rail(rail).send_pool.alloc(bytes.len())?;
         message.block.read(HEADER_LEN as u32, &mut bytes)?;
         block.write(HEADER_LEN as u32, &bytes)?;
         self.rt.spend(Work::Copy { bytes: u64::from(message.len) });

@@ -45,7 +45,7 @@ pub(super) struct RailEvents {
 
 pub(super) struct Driver<V: Verbs> {
     pub(super) shared: Rc<Shared<V>>,
-    events: Vec<RailEvents>,
+    pub(super) events: Vec<RailEvents>,
     /// Whose an attempt or a connection is.
     pub(super) ids: BTreeMap<ConnId, usize>,
     /// Attempts that are made only to see whether a better rail works.
@@ -86,6 +86,7 @@ impl<V: Verbs> Driver<V> {
         wake_kept(&mut self.shared.driver.borrow_mut(), cx);
         loop {
             if self.shared.closed.get() {
+                self.leave();
                 return Poll::Ready(());
             }
             // Completions first: what a drained queue pair had received counts before the drain is reported.

@@ -111,7 +111,8 @@ pub enum SendError {
 pub(crate) const BEFORE_MEMORY_IS_ASKED_FOR: Nanos = Nanos::from_millis(1);
 
 impl SendError {
-    /// Whether the operating system refused memory for the message: there may be some later.
+    /// Whether memory was refused for the message: there may be some later. An adapter that has failed refuses it too, and says that it is gone;
+    /// unless it is the first one, with which the node ends, the next connection goes over another rail, whose adapter has memory.
     pub fn lacks_memory(&self) -> bool {
         matches!(self, SendError::Memory(why) if !matches!(why, VerbsError::OutOfRange { .. }))
     }

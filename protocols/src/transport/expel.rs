@@ -178,7 +178,7 @@ impl<V: Verbs> Mesh<V> {
 
 /// Fences the queue pair that there is of a peer: the one of a connection that stands, or of one that is being made.
 fn fence<V: Verbs>(peer: &mut Peer<V>) {
-    peer.queue.as_ref().map(QpHandle::fence);
+    peer.queue.iter().for_each(QpHandle::fence);
 }
 
 /// Ends what waits for a peer. Says how many messages are dropped.

@@ -182,6 +182,8 @@ mod tests {
     use crate::rt::fake::{Fake, V};
     use crate::rt::{Rt, RtConfig};
     use crate::transport::carried::MEMORY;
+    use crate::transport::on_fakes::{OWN, OnFakes};
+    use crate::transport::rail::ConnId;
     use crate::transport::{Mesh, MeshConfig, Rank};
     use weft_verbs::{AsyncEvent, Node, Park, VerbsError};
 
@@ -209,5 +211,16 @@ mod tests {
     fn a_node_ends_with_the_device_of_its_memory_and_nobody_waits_for_what_it_would_execute() {
         let (_, ended) = when_fails(MEMORY);
         assert_eq!(ended, Some(VerbsError::DeviceGone));
+    }
+
+    /// The adapter obeys, and tells of no completion any more.
+    #[test]
+    fn a_connection_whose_device_failed_is_asked_for_over_another_rail() {
+        let mut node = OnFakes::new();
+        node.stands_on(1);
+        node.world(1).async_events.push_back(AsyncEvent::DeviceFatal);
+        node.settle();
+        let asks = Some(ConnId { rail: 0, id: OWN });
+        assert_eq!(node.link(|link| (link.is_draining(), link.id())), (false, asks));
     }
 }

@@ -73,8 +73,10 @@ impl<V: Verbs> Shared<V> {
                 }
                 return;
             }
-            let is_ready = match self.ready_next(peer) {
-                Ok(()) => true,
+            // Where there was no memory for the next message, it is asked for some once in a while.
+            let ready = if peer.supply_listed { Ok(false) } else { self.ready_next(peer).map(|()| true) };
+            let is_ready = match ready {
+                Ok(is_ready) => is_ready,
                 // Another connection would have no more of it. What the peer is owed is said meanwhile.
                 Err(why) if lacks_memory(why) => {
                     self.list_supply(index, peer);

@@ -92,7 +92,8 @@ impl<V: Verbs> Mesh<V> {
 
     /// Ends as a process does that is killed: nobody is told. For tests.
     pub fn vanish(&self) {
-        self.end(false);
+        self.shared.vanished.set(true);
+        self.close();
     }
 
     /// What this node has of its guests.

@@ -154,6 +154,11 @@ impl Link {
         matches!(self.state, State::Accepting(id, _) if id == request)
     }
 
+    /// The request that waits for the drain is given up, if there is one.
+    pub(super) fn waits_no_more(&mut self) -> Option<ConnId> {
+        self.waiting.take().map(|(id, _)| id)
+    }
+
     /// The attempt or connection that the connection manager knows.
     pub(super) fn id(&self) -> Option<ConnId> {
         match self.state {
@@ -231,8 +236,8 @@ impl Link {
             Event::Expelled(incarnation, grounds) => self.expelled(incarnation, grounds, actions),
             Event::Retired => self.retire(actions),
             Event::Farewell => {
-                let waiting = self.waiting.take();
-                actions.extend(waiting.map(|(id, _)| Action::Reject(id, Refusal::Unable)));
+                let waiting = self.waits_no_more();
+                actions.extend(waiting.map(|id| Action::Reject(id, Refusal::Unable)));
                 self.broken(true, actions);
             }
             Event::StandsBy(id) => self.stands_by(id, actions),

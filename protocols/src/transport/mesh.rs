@@ -11,16 +11,15 @@ use super::inbox::{Inbox, Inboxes, Incoming, Message};
 use super::link::Event;
 use super::peer::Peer;
 use super::place::Place;
-use super::rail::{ConnId, Down, MOST_RAILS};
+use super::rail::{Down, MOST_RAILS};
 use super::send_pool::SendPool;
 use super::session::MIN_BUFFERS;
 use super::stand_in::{StandIn, has_atomics};
-use super::standby::Standby;
 use super::wire::{GREETING, HEADER_LEN};
 use super::{Channel, MeshConfig, Planted, Rank, SendError, TransportError};
 use super::{guest_leases, guests};
 use crate::rt::sync::{MailboxSender, Signal};
-use crate::rt::{BufferPool, CompletionSink, Connector, Label, LabelGuard, QpHandle, Rt, WaitPoint};
+use crate::rt::{BufferPool, CompletionSink, Connector, Label, LabelGuard, Rt, WaitPoint};
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
 use std::future::poll_fn;
@@ -91,6 +90,8 @@ pub(super) struct Shared<V: Verbs> {
     pub(super) admissions: RefCell<Vec<MailboxSender<Rank>>>,
     pub(super) driver: RefCell<Option<Waker>>,
     pub(super) closed: Cell<bool>,
+    /// It ends as a process does that is killed, and tells nobody.
+    pub(super) vanished: Cell<bool>,
     /// A peer that ends a connection is asked why: see [`Mesh::listen`].
     pub(super) listens: Cell<bool>,
     /// On what grounds peers have said that they expelled this incarnation, in the order in which they were heard.
@@ -288,6 +289,7 @@ impl<V: Verbs> Mesh<V> {
             admissions: RefCell::default(),
             driver: RefCell::default(),
             closed: Cell::new(false),
+            vanished: Cell::new(false),
             listens: Cell::new(false),
             outcast: RefCell::default(),
             retired: Cell::new(false),
@@ -451,38 +453,6 @@ impl<V: Verbs> Mesh<V> {
         self.shared.config.chunk
     }
 
-    /// Leaves the mesh: connections end, messages that were not acknowledged are dropped, and whoever waits
-    /// is told so.
-    pub fn close(&self) {
-        self.end(true);
-    }
-
-    /// Ends, and says so to the peers unless it is not to.
-    pub(super) fn end(&self, tells: bool) {
-        if self.shared.closed.replace(true) {
-            return;
-        }
-        let queues: Vec<_> = self.shared.peers.borrow_mut().iter_mut().flatten().map(|p| leave(p)).collect();
-        for (id, queue, standby) in queues {
-            // The connection manager first: it still knows the queue pair.
-            for ConnId { rail, id } in
-                id.into_iter().chain(standby.as_ref().map(Standby::id)).filter(|_| tells)
-            {
-                self.shared.rail(rail).connector.disconnect(id);
-            }
-            drop((queue, standby));
-        }
-        drop(self.shared.untried.take());
-        // Nobody is refused or admitted any more.
-        drop((self.shared.refusals.take(), self.shared.admissions.take()));
-        self.shared.stand_in.iter().for_each(StandIn::close);
-        self.shared.inboxes.borrow_mut().close();
-        self.shared.resumed.notify();
-        self.shared.outcast_changed.notify();
-        self.shared.guests.iter().for_each(|guests| guests.came.notify());
-        self.shared.wake_driver();
-    }
-
     /// How many bytes one operation may have: what the adapters of this node carry in one message.
     pub fn longest_operation(&self) -> u32 {
         self.shared.longest_operation
@@ -508,15 +478,6 @@ impl<V: Verbs> Mesh<V> {
     pub fn stats(&self) -> MeshStats {
         *self.shared.stats.borrow()
     }
-}
-
-/// Ends a peer's part of a mesh that closes.
-fn leave<V: Verbs>(peer: &mut Peer<V>) -> (Option<ConnId>, Option<QpHandle<V>>, Option<Standby<V>>) {
-    let id = peer.link.id();
-    peer.session.disconnected();
-    peer.session.reset();
-    peer.wake_all();
-    (id, peer.discard(), peer.standby.take())
 }
 
 /// Refuses what cannot work, and lowers what the device has less of.

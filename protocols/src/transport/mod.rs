@@ -32,6 +32,7 @@
 //! | `adopt` | connections that were made by other means |
 //! | `bootstrap` | such a means: cards of queue pairs, which the caller carries |
 //! | `driver`, `connect`, `due` | the one task that carries events in and actions out |
+//! | `leaving` | what those are told who know of a connection when the mesh closes |
 //! | `room` | the line of those who wait for room among the kept messages |
 //! | `frames`, `send_pool`, `content` | putting frames on a connection; the memory that they are sent from; what is written there |
 //! | `expel`, `grounds` | incarnations of peers that are barred for good, and why |
@@ -67,9 +68,12 @@ mod guest_visits;
 mod guests;
 mod hearing;
 mod inbox;
+mod leaving;
 mod link;
 mod lists;
 mod mesh;
+#[cfg(test)]
+mod on_fakes;
 mod operations;
 mod peer;
 mod place;

@@ -18,9 +18,7 @@ use crate::rt::sync::{Mailbox, MailboxSender, mailbox};
 use crate::rt::{BrokenOff, BufferGuard, Pending, QpHandle};
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
-use weft_verbs::{
-    AccessFlags, MemoryRegion, ProtectionDomain, RemoteSlice, Result, SendOp, Verbs, VerbsError,
-};
+use weft_verbs::{AccessFlags, ProtectionDomain, RemoteSlice, Result, SendOp, Verbs, VerbsError};
 
 /// What is sent in a message's place whose write cannot be repeated, for its number: no bytes.
 const NOTHING: (Channel, u32) = (CARRIED, 0);
@@ -165,14 +163,17 @@ impl<V: Verbs> Mesh<V> {
 
 impl<V: Verbs> Shared<V> {
     fn copied(&self, bytes: &[u8]) -> Result<BufferGuard<V>> {
-        let len = bytes.len() as u32;
+        let copy = self.room_for_copy(bytes.len() as u32)?;
+        copy.write(bytes)?;
+        Ok(copy)
+    }
+
+    /// Memory for a copy of so many bytes. Where there is none, that is to be found out before they are read.
+    fn room_for_copy(&self, len: u32) -> Result<BufferGuard<V>> {
         if len <= super::mesh::BULK {
-            let block = self.bulk_pool.alloc()?;
-            block.write(0, bytes)?;
-            return Ok(BufferGuard::Block { block, len });
+            return Ok(BufferGuard::Block { block: self.bulk_pool.alloc()?, len });
         }
-        let mr = self.pd().alloc_mr(bytes.len(), AccessFlags::LOCAL_WRITE)?;
-        mr.write(0, bytes)?;
+        let mr = self.pd().alloc_mr(len as usize, AccessFlags::LOCAL_WRITE)?;
         Ok(BufferGuard::Range { mr, at: 0, len })
     }
 
@@ -181,8 +182,9 @@ impl<V: Verbs> Shared<V> {
     pub(super) fn ready_write(&self, place: &Place<V>) -> Result<()> {
         if place.posts.repeats.get() && !place.is_copied.get() {
             let mut from = place.from.borrow_mut();
-            let bytes = from.bytes()?;
-            *from = self.copied(&bytes)?;
+            let copy = self.room_for_copy(from.len())?;
+            copy.write(&from.bytes()?)?;
+            *from = copy;
             place.is_copied.set(true);
         }
         Ok(())
@@ -276,10 +278,11 @@ mod tests {
     use crate::rt::fake::{Fake, V};
     use crate::rt::{Program, Rt, RtConfig};
     use crate::transport::MeshConfig;
+    use crate::transport::carried::BEFORE_IT_IS_TRIED_AGAIN;
     use std::future::Future;
     use std::pin::pin;
     use std::task::{Context, Waker};
-    use weft_verbs::{Node, Park, WcError};
+    use weft_verbs::{Nanos, Node, Park, WcError};
 
     fn node(rank: u32) -> (Fake, Program<V>, Mesh<V>) {
         let fake = Fake::default();
@@ -294,21 +297,67 @@ mod tests {
         while program.step() == Park::Again {}
     }
 
+    const THERE: Rank = Rank::from_index(1);
+
+    /// The same, connected.
+    fn connected() -> (Fake, Program<V>, Mesh<V>) {
+        let (fake, mut program, mesh) = node(0);
+        let (_, _, other) = node(1);
+        let introduction = other.prepare(mesh.me()).expect("a queue pair").introduction();
+        mesh.prepare(THERE).expect("a queue pair").adopt(&introduction).expect("it stands");
+        settle(&mut program);
+        (fake, program, mesh)
+    }
+
+    /// A write of so many bytes that was posted before.
+    fn repeated(mesh: &Mesh<V>, len: u32) -> Box<Place<V>> {
+        let mr = mesh.alloc(len as usize, AccessFlags::LOCAL_WRITE).expect("memory");
+        let (told, _) = mailbox();
+        let (told, is_void) = (RefCell::new(Some(told)), Cell::default());
+        let posts = Posts { told, open: Cell::new(0), repeats: Cell::new(true), is_void };
+        let from = RefCell::new(BufferGuard::Range { mr, at: 0, len });
+        let to = RemoteSlice { len, ..RemoteSlice::default() };
+        Box::new(Place { from, is_copied: Cell::new(false), to, posts: Rc::new(posts) })
+    }
+
+    #[test]
+    fn memory_for_a_repeated_write_is_asked_for_once_in_a_while_and_nothing_is_read_before_it_is_there() {
+        let (fake, mut program, mesh) = connected();
+        let place = repeated(&mesh, 8_192);
+        let short = |is_short| fake.world.borrow_mut().refuse_regions = is_short;
+        let known = || {
+            let world = fake.world.borrow();
+            (world.regions_refused, world.reads, world.sends.len())
+        };
+        short(true);
+        mesh.keep(THERE, 1, Channel(3), b"there".as_slice(), Some(place)).expect("it is kept");
+        assert_eq!(known(), (1, 0, 0));
+        for _ in 0..3 {
+            mesh.send(THERE, Channel(3), b"more").expect("it is kept");
+            settle(&mut program);
+        }
+        assert_eq!(known(), (1, 0, 0), "each message that is kept looks for what may be sent");
+        let mut later = |times| {
+            fake.world.borrow_mut().now = Nanos(BEFORE_IT_IS_TRIED_AGAIN.0 * times);
+            settle(&mut program);
+        };
+        later(1);
+        assert_eq!(known(), (2, 0, 0));
+        short(false);
+        later(2);
+        assert_eq!(known(), (2, 1, 5), "the write, its message, and the three behind it");
+    }
+
     /// The device has accepted the write, and refuses the message behind it.
     #[test]
     fn a_write_whose_message_the_device_refused_is_in_doubt_until_the_next_connection_stands() {
-        let (fake, mut program, mesh) = node(0);
-        let (_, _, other) = node(1);
-        let there = Rank::from_index(1);
-        let introduction = other.prepare(mesh.me()).expect("a queue pair").introduction();
-        mesh.prepare(there).expect("a queue pair").adopt(&introduction).expect("it stands");
-        settle(&mut program);
+        let (fake, mut program, mesh) = connected();
         fake.world.borrow_mut().most_of_a_list = Some(1);
         let from = mesh.copied(&[7; 8]).expect("memory");
         let at = RemoteSlice { len: 8, ..RemoteSlice::default() };
-        let mut placed = mesh.place(there, from, at, Channel(3), b"there").expect("it is kept");
+        let mut placed = mesh.place(THERE, from, at, Channel(3), b"there").expect("it is kept");
         assert!(placed.striker().is_in_flight());
-        let mut resolves = pin!(mesh.resolve_outcomes(there));
+        let mut resolves = pin!(mesh.resolve_outcomes(THERE));
         let mut cx = Context::from_waker(Waker::noop());
         assert!(resolves.as_mut().poll(&mut cx).is_pending());
         // The queue pair is fenced, and flushes what it has.

@@ -2,6 +2,7 @@
 
 use super::*;
 use std::task::{Context, Waker};
+use weft_verbs::CqId;
 
 #[test]
 fn connection_events_reach_whoever_listens_or_asked() {
@@ -102,18 +103,23 @@ fn a_device_that_says_it_failed_ends_the_node() {
     assert_eq!(events.try_recv(), Some(AsyncEvent::DeviceFatal));
 }
 
+/// Two devices of a node, and a queue pair on each.
+fn two() -> ([Fake; 2], Rt<V>, [QpHandle<V>; 2]) {
+    let fakes = [Fake::default(), Fake::default()];
+    let rt = Rt::<V>::over(&fakes, RtConfig::default()).expect("the fake devices obey");
+    let queues = [0, 1].map(|rail: u8| {
+        let caps = QpCaps { max_send_wr: 4, max_recv_wr: 4, ..QpCaps::default() };
+        let on = rt.rail(rail).expect("there are two");
+        on.create_qp(&fakes[usize::from(rail)], caps).expect("the fake obeys")
+    });
+    (fakes, rt, queues)
+}
+
 /// A failed adapter may refuse what it likes, also to be polled.
 #[test]
 fn of_several_devices_the_first_one_ends_the_node_when_it_fails_and_no_other_does() {
-    let fakes = [Fake::default(), Fake::default()];
-    let rt = Rt::<V>::over(&fakes, RtConfig::default()).expect("the fake devices obey");
+    let (fakes, rt, _queues) = two();
     let mut program = rt.program();
-    let queue = |rail: u8| {
-        let caps = QpCaps { max_send_wr: 4, max_recv_wr: 4, ..QpCaps::default() };
-        let rt = rt.rail(rail).expect("there are two");
-        rt.create_qp(&fakes[usize::from(rail)], caps).expect("the fake obeys")
-    };
-    let _queues = [queue(0), queue(1)];
     let mut settle = || (0..100).map(|_| program.step()).find(|park| *park != Park::Again);
     fakes[1].world.borrow_mut().refuse_polls = true;
     fakes[1].world.borrow_mut().async_events.push_back(AsyncEvent::DeviceFatal);
@@ -122,4 +128,49 @@ fn of_several_devices_the_first_one_ends_the_node_when_it_fails_and_no_other_doe
     fakes[0].world.borrow_mut().async_events.push_back(AsyncEvent::DeviceFatal);
     assert_eq!(settle(), Some(Park::Done));
     assert_eq!(rt.fatal(), Some(VerbsError::DeviceGone));
+}
+
+/// It may refuse before it says anything.
+#[test]
+fn a_device_that_refuses_to_be_polled_or_armed_has_failed_as_if_it_had_said_so() {
+    let refusals: [fn(&mut World); 2] = [|world| world.refuse_polls = true, |world| world.refuse_arms = true];
+    for refuse in refusals {
+        let (fakes, rt, [_queue, other]) = two();
+        let mut program = rt.program();
+        let mut settle = || (0..100).map(|_| program.step()).find(|park| *park != Park::Again);
+        let mut told = rt.rail(1).expect("there are two").async_events();
+        other.post_recv(&CompletionSink::new(), 1, BufferGuard::Nothing).expect("room");
+        other.fence();
+        let drained = rt.spawn(async move { other.drained().await });
+        refuse(&mut fakes[1].world.borrow_mut());
+        assert_eq!(settle(), Some(until(Wait::Notify, None)));
+        assert_eq!((rt.is_closed(), rt.fatal()), (false, None));
+        assert!(drained.is_finished(), "nothing will tell of it");
+        assert_eq!((told.try_recv(), told.try_recv()), (Some(AsyncEvent::DeviceFatal), None));
+        assert!(fakes[0].world.borrow().armed[0], "the other one's queues are looked after");
+        refuse(&mut fakes[0].world.borrow_mut());
+        // It is to be armed again.
+        fakes[0].world.borrow_mut().channel.push_back(CqId(0));
+        assert_eq!(settle(), Some(Park::Done));
+        assert_eq!(rt.fatal(), Some(VerbsError::DeviceGone));
+    }
+}
+
+/// The marker of a fence completes nothing there, whether the device took it or not.
+#[test]
+fn a_drain_ends_when_its_device_fails_and_no_other_does() {
+    let (fakes, rt, queues) = two();
+    let mut program = rt.program();
+    for queue in &queues {
+        queue.post_recv(&CompletionSink::new(), 1, BufferGuard::Nothing).expect("room");
+        queue.fence();
+    }
+    let drains = queues.map(|queue| rt.spawn(async move { queue.drained().await }));
+    let mut drained = || {
+        while program.step() == Park::Again {}
+        drains.each_ref().map(|drain| drain.is_finished())
+    };
+    assert_eq!(drained(), [false, false]);
+    fakes[1].world.borrow_mut().async_events.push_back(AsyncEvent::DeviceFatal);
+    assert_eq!(drained(), [false, true]);
 }

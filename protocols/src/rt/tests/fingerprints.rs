@@ -175,7 +175,7 @@ fn a_queue_is_known_by_each_thing_that_decides_how_its_requests_end() {
         ),
         // As the first, but it completes by itself; and then once more as the marker of a fence.
         (|queue, _| drop(queue.post(SEND, nothing()).expect("room")), 1),
-        (|queue, _| assert!(queue.fence()), 1),
+        (|queue, _| queue.fence(), 1),
         // Somebody waits for it: has not looked yet, or has.
         (|queue, _| std::mem::forget(queue.post(SEND, nothing()).expect("room")), 1),
         (
