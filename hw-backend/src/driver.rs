@@ -94,7 +94,11 @@ impl Driver {
             }
             let woken = match style {
                 Wait::Notify => self.look(deadline.min(until) - host::last_read()),
-                Wait::Poll => self.contexts.iter().any(|c| c.has_completions()) || self.look_now_and_then(),
+                Wait::Poll => {
+                    let seen = self.contexts.iter().any(|c| c.has_completions());
+                    // Also where a queue says that it has something at each look: one whose device refuses to be polled.
+                    self.look_now_and_then() || seen
+                }
             };
             if woken {
                 return true;

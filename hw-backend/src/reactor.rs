@@ -16,9 +16,6 @@ const VERBS: u64 = 1 << 63;
 /// After how long the kernel is asked again although no wait has seen anything: for those who never wait.
 const UNSEEN: Nanos = Nanos::from_micros(250);
 
-/// How often it is asked whether the kernel was asked lately until the clock is read for that: a node reads it in each step anyway.
-const ASKS_A_READING: u32 = 64;
-
 /// Whether there may be something to read: to ask the kernel for nothing costs as much as to post.
 #[derive(Clone, Debug)]
 pub(crate) struct Hint(Rc<Seen>);
@@ -29,8 +26,8 @@ struct Seen {
     ready: Cell<bool>,
     /// When the kernel was asked without that.
     asked: Cell<Nanos>,
-    /// Asks since the clock was read for one.
-    asks: Cell<u32>,
+    /// What the clock had said when this was asked last.
+    read: Cell<Nanos>,
     /// When a wait has last looked at all descriptors.
     waited: Rc<Cell<Nanos>>,
 }
@@ -53,12 +50,12 @@ impl Hint {
         answer
     }
 
-    /// About what time it is.
+    /// About what time it is. A driver reads the clock between two steps anyway; for those who step otherwise it is read here.
     fn time(&self) -> Nanos {
-        let asks = self.0.asks.get() + 1;
-        let reads = asks >= ASKS_A_READING;
-        self.0.asks.set(if reads { 0 } else { asks });
-        if reads { host::now() } else { host::last_read() }
+        let last = host::last_read();
+        let now = if last == self.0.read.get() { host::now() } else { last };
+        self.0.read.set(now);
+        now
     }
 }
 
@@ -106,7 +103,7 @@ impl Reactor {
     /// Watches a descriptor of verbs objects, which is closed before the reactor or removes itself.
     pub(crate) fn watch(&self, fd: RawFd) -> Result<Hint> {
         let waited = Rc::clone(&self.waited);
-        let seen = Seen { ready: Cell::new(true), asked: Cell::new(host::now()), asks: Cell::new(0), waited };
+        let seen = Seen { ready: Cell::new(true), asked: Cell::new(host::now()), read: Cell::default(), waited };
         let hint = Hint(Rc::new(seen));
         self.watch_beside(fd, &hint)?;
         Ok(hint)

@@ -223,7 +223,7 @@ impl Link {
             Event::RailDown(rail) => self.rail_down(rail, actions),
             Event::RailUp(rail) => {
                 self.rails.set_down(rail, false);
-                self.leave_dead_attempt(actions);
+                self.leave_dead_rail(actions);
             }
             Event::FailBack(rail) => {
                 if self.better_rail() == Some(rail) {

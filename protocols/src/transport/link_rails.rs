@@ -38,37 +38,32 @@ impl Link {
         }
     }
 
-    /// The port of a rail lost its link. What goes over it ends now, and not after the adapter's retries, if there is
-    /// another rail to go over; over the only one, the link may come back before they are exhausted.
+    /// The port of a rail lost its link, or its device failed.
     pub(super) fn rail_down(&mut self, rail: u8, actions: &mut Vec<Action>) {
         self.rails.set_down(rail, true);
         self.drop_standby_on(rail, actions);
-        let on_it = match self.state {
-            State::Up(None) => rail == 0,
-            _ => self.id().is_some_and(|id| id.rail == rail),
+        self.leave_dead_rail(actions);
+    }
+
+    /// What goes over a rail without a link ends now, and not after the adapter's retries, if there is another rail to go over; over the
+    /// only one, the link may come back before they are exhausted.
+    pub(super) fn leave_dead_rail(&mut self, actions: &mut Vec<Action>) {
+        let rail = match self.state {
+            State::Up(None) => Some(0),
+            _ => self.id().map(|id| id.rail),
         };
-        if !on_it || !self.rails.has_other(rail) {
+        if !rail.is_some_and(|rail| self.rails.is_down(rail) && self.rails.has_other(rail)) {
             return;
         }
         // The peer need not notice: its port has its link. So this end asks, whether it has something to send or not.
         self.moving = if self.is_up() { self.rails.count() } else { self.moving };
         match self.state {
-            State::Resolving(_) => self.leave_dead_attempt(actions),
+            State::Resolving(own) => {
+                actions.extend(own.map(Action::Disconnect));
+                self.rail_failed();
+                self.pause(actions);
+            }
             _ => self.broken(true, actions),
         }
-    }
-
-    /// Gives up an attempt over a rail without a link, where another one has its link.
-    pub(super) fn leave_dead_attempt(&mut self, actions: &mut Vec<Action>) {
-        let (State::Resolving(Some(id)) | State::Asking(id)) = self.state else { return };
-        if !self.rails.is_down(id.rail) || !self.rails.has_other(id.rail) {
-            return;
-        }
-        actions.push(Action::Disconnect(id));
-        if let State::Asking(_) = self.state {
-            actions.push(Action::Discard);
-        }
-        self.rail_failed();
-        self.pause(actions);
     }
 }

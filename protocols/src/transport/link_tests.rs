@@ -307,6 +307,15 @@ fn a_port_without_a_link_ends_its_connections_at_once_and_no_others() {
 }
 
 #[test]
+fn a_connection_on_a_rail_without_a_link_leaves_it_as_soon_as_another_rail_is_there() {
+    let mut link = met_on_rails();
+    assert_eq!(actions(&mut link, Event::RailDown(1)), []);
+    assert_eq!(actions(&mut link, Event::RailDown(0)), []);
+    assert_eq!(actions(&mut link, Event::RailUp(1)), [Action::Fence, Action::Disconnect(on(0, 1))]);
+    assert_eq!(actions(&mut link, Event::Drained), [Action::Resolve(1)]);
+}
+
+#[test]
 fn a_move_that_nothing_waits_for_is_given_up_after_an_attempt_on_each_rail() {
     let mut link = met_on_rails();
     let mut quietly = |event| {
