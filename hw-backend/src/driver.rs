@@ -103,6 +103,7 @@ impl Driver {
             if woken {
                 return true;
             }
+            std::hint::spin_loop();
         }
         true
     }
@@ -110,7 +111,6 @@ impl Driver {
     fn look_now_and_then(&mut self) -> bool {
         self.spins += 1;
         if self.spins < SPINS_A_LOOK {
-            std::hint::spin_loop();
             return false;
         }
         self.spins = 0;
