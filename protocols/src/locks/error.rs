@@ -13,8 +13,8 @@ pub enum LockError {
     /// The deadline passed first.
     #[error("the lock was not granted before the deadline")]
     Deadline,
-    /// Somebody else holds the lock or was before in its queue; only
-    /// [`try_lock`](super::LockClient::try_lock) answers so.
+    /// Somebody else holds the lock or was before in its queue, or the outcome of an attempt of this node was lost and what the lock's
+    /// word says is being found out; only [`try_lock`](super::LockClient::try_lock) answers so.
     #[error("the lock is not free")]
     WouldBlock,
     /// The node's lock service has ended.

@@ -172,7 +172,7 @@ impl<W: Wire> Requester<W> {
         let mode = self.sharing.grants(mode);
         loop {
             if self.phase() == Phase::Frozen && self.epoch() > 0 {
-                // An epoch ends only where others have the lock or want it.
+                // Others have the lock or want it, or what became of an attempt of this node's own is not known yet.
                 return Ok(None);
             }
             // As a view begins nobody may, whatever this node had: its home knows.

@@ -104,12 +104,15 @@ impl State {
         })
     }
 
-    /// Whether nothing can tell a node what became of it: what it has sent has arrived, and all its connections stand at its end. They are
-    /// adopted, so that nobody ends them there; and these worlds' nodes do not ask after what is not acknowledged, as nodes do otherwise
-    /// (`MeshConfig::probe_after`).
+    /// Whether nothing can tell a node what became of it: all who live and have left it out have ended its connections at their ends,
+    /// and at its own they stand, since it has sent nothing over them from then on. They were adopted, so that nobody ends them there;
+    /// and these worlds' nodes do not ask after what is not acknowledged, as nodes do otherwise (`MeshConfig::probe_after`).
     fn hears_nothing(&self, node: usize) -> bool {
-        let audit = self.meshes[node].audit();
-        audit.connections + 1 == self.meshes.len() && audit.outstanding == 0
+        let last = self.last();
+        let members = last.iter().flat_map(|view| &view.members).map(|member| member.rank);
+        let mut living = members.filter(|rank| !self.is_dead(rank.index()));
+        let me = Rank::from_index(node as u32);
+        living.all(|rank| self.meshes[rank.index()].is_gone(me) && self.meshes[node].rail(rank).is_some())
     }
 
     fn all_know(&self) -> Result<(), Violation> {
