@@ -187,6 +187,7 @@ impl<N: Network> Coordinator<N> {
             door: Doorkeeper::new(half_open(terms.nodes)),
             failures: Lines::new("could not take"),
             refused: Refused::new(),
+            refused_clients: Lines::new("refused"),
             paused: None,
             calls: Calls::new(self.number, timing.call),
             tasks: JoinSet::new(),
@@ -215,6 +216,8 @@ struct Service<N: Network> {
     failures: Lines,
     /// What is said of nodes that were refused.
     refused: Refused,
+    /// What is said of clients that were refused.
+    refused_clients: Lines,
     /// None is taken until then.
     paused: Option<Instant>,
     calls: Calls,
@@ -387,7 +390,8 @@ impl<N: Network> Service<N> {
             },
         };
         self.roster.counts.refused += 1;
-        tracing::warn!("refused a client at {}: {refused}", from.ip());
+        let now = self.now();
+        self.refused_clients.write(now, format_args!("a client at {}: {refused}", from.ip()));
         self.say(conn, Out::control(&ToClient::Refused(refused)));
         self.close(conn);
     }

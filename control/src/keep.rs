@@ -366,7 +366,7 @@ impl<N: Network> Keeper<N> {
             self.unconfirmed.remove(&entry.rank);
         }
         self.members.send_modify(|members| {
-            entries.into_iter().for_each(|entry| learn(&mut members.entries, entry));
+            members.entries.extend(entries.into_iter().map(|entry| (entry.rank, entry)));
         });
     }
 
@@ -379,28 +379,13 @@ impl<N: Network> Keeper<N> {
             for (rank, until) in self.unconfirmed.iter_mut().filter(|(_, until)| **until <= now) {
                 *until = now + again;
                 let Some(entry) = members.entries.get_mut(rank) else { continue };
-                miss(entry);
+                if entry.presence == Presence::Present {
+                    entry.presence = Presence::Lost(NOT_COME.to_string());
+                }
                 known.push(entry.clone());
             }
         });
         known
-    }
-}
-
-/// Takes what the coordinator says of a rank. Where that is a node which has not come to it, the coordinator has it from another node, which
-/// may have been cut off when the node was last started: a node that knows of the rank itself keeps what a coordinator had told it.
-fn learn(known: &mut BTreeMap<u32, Entry>, told: Entry) {
-    let has_not_come = matches!(&told.presence, Presence::Lost(why) if why == NOT_COME);
-    match known.get_mut(&told.rank) {
-        Some(entry) if has_not_come => miss(entry),
-        _ => drop(known.insert(told.rank, told)),
-    }
-}
-
-/// A node has not come to the new coordinator.
-fn miss(entry: &mut Entry) {
-    if entry.presence == Presence::Present {
-        entry.presence = Presence::Lost(NOT_COME.to_string());
     }
 }
 

@@ -25,8 +25,8 @@ impl Lines {
         Lines { what, window: Duration::ZERO, lines: 0 }
     }
 
-    /// Writes a line, unless there were many.
-    pub fn write(&mut self, now: Duration, rest: impl Display) {
+    /// Writes a line, unless there were many. Returns whether it did.
+    pub fn write(&mut self, now: Duration, rest: impl Display) -> bool {
         let what = self.what;
         if now >= self.window + WINDOW {
             if self.lines > LINES {
@@ -35,8 +35,23 @@ impl Lines {
             (self.window, self.lines) = (now, 0);
         }
         self.lines += 1;
-        if self.lines <= LINES {
+        let are_few = self.lines <= LINES;
+        if are_few {
             tracing::warn!("{what} {rest}");
         }
+        are_few
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ten_lines_are_written_in_ten_seconds_and_it_is_told_of_each_whether_it_was() {
+        let mut lines = Lines::new("refused");
+        let mut written =
+            |seconds, count| (0..count).filter(|_| lines.write(Duration::from_secs(seconds), "one")).count();
+        assert_eq!([written(0, 16), written(9, 1), written(10, 3)], [10, 0, 3]);
     }
 }

@@ -22,19 +22,22 @@ pub struct Refused {
 impl Refused {
     /// Nobody yet.
     pub fn new() -> Refused {
-        Refused { last: BTreeMap::new(), lines: Lines::new("refused a node at") }
+        Refused { last: BTreeMap::new(), lines: Lines::new("refused") }
     }
 
-    /// Writes that a node was refused, unless that was the last that was written of its address.
+    /// Writes that a node was refused, unless that was the last that was written of its address. Where there were many, it is written
+    /// when the node comes back.
     pub fn write(&mut self, now: Duration, from: IpAddr, why: &Refusal) {
         if self.last.get(&from) == Some(why) {
+            return;
+        }
+        if !self.lines.write(now, format_args!("a node at {from}: {why}")) {
             return;
         }
         if self.last.len() >= ADDRESSES {
             self.last.clear();
         }
         self.last.insert(from, why.clone());
-        self.lines.write(now, format_args!("{from}: {why}"));
     }
 
     /// A node was let in: what is refused to its address from now on is news.
@@ -60,8 +63,20 @@ mod tests {
         refused.let_in(one);
         assert_eq!(refused.last, BTreeMap::from([(other, Refusal::Ending)]));
         for address in 0..10_000_u32 {
-            refused.write(Duration::ZERO, IpAddr::from(address.to_be_bytes()), &Refusal::Ending);
+            let now = Duration::from_secs(10) * address;
+            refused.write(now, IpAddr::from(address.to_be_bytes()), &Refusal::Ending);
         }
         assert!(refused.last.len() <= ADDRESSES);
+    }
+
+    #[test]
+    fn a_node_for_which_there_was_no_line_has_one_when_it_comes_back() {
+        let mut refused = Refused::new();
+        let nodes: Vec<IpAddr> = (1..=16).map(|last| IpAddr::from([10, 0, 0, last])).collect();
+        for (seconds, named) in [(0, 10), (5, 10), (10, 16)] {
+            let now = Duration::from_secs(seconds);
+            nodes.iter().for_each(|from| refused.write(now, *from, &Refusal::Ending));
+            assert_eq!(refused.last.len(), named, "after {seconds} s");
+        }
     }
 }

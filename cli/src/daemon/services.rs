@@ -62,10 +62,12 @@ const REPEATED: Nanos = Nanos::from_millis(4_096 + 2 * 1_024);
 /// What is wrong with a patience that is over before a connection that broke can stand again: nodes that live are left out for good.
 fn hasty(patience: Span, config: &MeshConfig) -> Option<String> {
     let (patience, detection) = (patience.nanos(), config.detection()?);
-    (patience < detection + REPEATED).then(|| {
+    let away = detection + REPEATED;
+    (patience < away).then(|| {
         format!(
-            "[systems] patience_ms: {patience} is less than the {detection} at least for which an adapter asks before a connection is \
-             made anew, and {REPEATED} for a request that is lost meanwhile, so a link that fails for a moment leaves out a node that lives"
+            "[systems] patience_ms: {patience} is less than {away}: an adapter asks for {detection} at least before a connection is made \
+             anew, and a request that is lost meanwhile is repeated after {REPEATED}. So a link that fails for a moment leaves out a node \
+             that lives"
         )
     })
 }
@@ -326,7 +328,9 @@ mod tests {
         let warning = told(50).expect("it is too short");
         let told_of = |figure: &str| warning.contains(figure);
         assert!(told_of("50.00 ms") && told_of("536.87 ms") && told_of("6.144 s"), "{warning}");
-        assert!(told(3_000).is_some(), "a request that is lost takes longer");
+        // A request that is lost takes longer than an adapter asks.
+        let warning = told(3_000).expect("it is too short");
+        assert!(warning.contains("3.000 s is less than 6.681 s"), "{warning}");
         assert_eq!((told(6_681), told(Systems::default().patience_ms)), (None, None));
     }
 

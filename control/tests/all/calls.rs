@@ -113,6 +113,29 @@ fn a_call_that_nobody_can_serve_is_refused_in_one_line() {
 }
 
 #[test]
+fn of_clients_that_are_refused_ten_have_a_line_in_ten_seconds_and_the_others_are_counted() {
+    every_seed(|seed| {
+        let mut cluster = met(seed);
+        let hosts: Vec<String> = (0..16).map(|client| format!("client-{client}")).collect();
+        hosts.iter().for_each(|host| call(&mut cluster, host, Some(3), "echo", b"x"));
+        let limit = cluster.sim.elapsed() + ms(500);
+        cluster.until_that(limit, "all are told", |c| hosts.iter().all(|host| !c.outcomes(host).is_empty()));
+        let logged = |c: &Cluster<'_>| {
+            let log = c.log.of("meet");
+            log.into_iter().filter(|line| line.starts_with("WARN refused ")).collect::<Vec<_>>()
+        };
+        let first = logged(&cluster);
+        assert_eq!(first.len(), 10, "{first:#?}");
+        assert!(first.iter().all(|line| line.starts_with("WARN refused a client at ")), "{first:#?}");
+        cluster.until(ms(12_000));
+        told(&mut cluster, Some(3), "echo", b"x", 500);
+        let then = logged(&cluster);
+        assert_eq!((then.len(), then[10].as_str()), (12, "WARN refused 6 more in 10 s"));
+        cluster.finish();
+    });
+}
+
+#[test]
 fn who_calls_a_node_that_is_lost_amid_the_call_is_told_so_and_the_next_call_goes_to_another_node() {
     every_seed(|seed| {
         let mut cluster = met(seed);

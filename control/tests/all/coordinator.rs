@@ -148,55 +148,6 @@ fn a_node_that_begins_with_a_new_coordinator_learns_of_one_that_is_gone_for_good
     });
 }
 
-/// Node 1 is away while node 2 is started again elsewhere, and is the first at the next coordinator, to which node 2 cannot come.
-#[test]
-fn an_older_word_of_where_a_node_was_does_not_displace_what_a_coordinator_had_told() {
-    every_seed(|seed| {
-        let (mut cluster, starts) = (Cluster::new(seed, 3), Cell::new(0));
-        cluster.coordinator("meet", |_| {});
-        cluster.node("n0", 0, |_| {});
-        cluster.node("n1", 1, |_| {});
-        cluster.node("n2", 2, move |config| {
-            starts.set(starts.get() + 1);
-            config.join.blob = vec![starts.get()];
-        });
-        let at = |c: &Cluster<'_>, host: &str| c.members(host).entries[&2].blob[0];
-        // An attempt that was under way, a pause, and a join.
-        let back = ms(3_000 + 2_000 + 400);
-        cluster.until(ms(1_000 + draw(seed, 1, 0, 900)));
-        cluster.sim.partition("n1", "meet");
-        cluster.until_that(cluster.sim.elapsed() + ms(6_100), "node 1 is away", |c| {
-            !c.members("n1").coordinator && c.members("n0").missing(3) == [1]
-        });
-        cluster.sim.crash("n2");
-        cluster.sim.bounce("n2");
-        cluster.until_that(cluster.sim.elapsed() + back, "node 2 is elsewhere", |c| {
-            at(c, "n0") == 2 && c.members("n0").missing(3) == [1]
-        });
-        cluster.sim.crash("meet");
-        cluster.until_that(cluster.sim.elapsed() + ms(6_100), "they see it", |c| {
-            ["n0", "n2"].iter().all(|host| !c.members(host).coordinator)
-        });
-        ["n0", "n2"].iter().for_each(|host| cluster.sim.partition(*host, "meet"));
-        cluster.sim.repair("n1", "meet");
-        cluster.sim.bounce("meet");
-        cluster.until_that(cluster.sim.elapsed() + back, "node 1 is in", |c| c.members("n1").coordinator);
-        cluster.sim.repair("n0", "meet");
-        cluster.until_that(cluster.sim.elapsed() + back, "node 0 is in", |c| c.members("n0").coordinator);
-        let lost = Presence::Lost("it did not come to the new coordinator".into());
-        cluster.until_that(cluster.sim.elapsed() + ms(10_400), "they miss node 2", |c| {
-            ["n0", "n1"].iter().all(|host| c.members(host).entries[&2].presence == lost)
-        });
-        cluster.until(cluster.sim.elapsed() + ms(10_000));
-        assert_eq!(at(&cluster, "n0"), 2, "node 0 keeps what it knew");
-        cluster.sim.repair("n2", "meet");
-        cluster.until_that(cluster.sim.elapsed() + back, "node 2 is in, and all know where", |c| {
-            ["n0", "n1"].iter().all(|host| c.members(host).missing(3).is_empty() && at(c, host) == 2)
-        });
-        cluster.finish();
-    });
-}
-
 /// Node 1 alone knows of node 2, and its connection is dead already as it tells.
 #[test]
 fn a_coordinator_learns_of_one_that_is_gone_for_good_though_the_link_was_cut_as_it_was_told() {
