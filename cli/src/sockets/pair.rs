@@ -4,7 +4,7 @@ use super::args::Over;
 use super::meet::Introduction;
 use crate::exit::Failure;
 use crate::interrupt;
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::future::Future;
 use std::net::IpAddr;
 use std::process;
@@ -136,6 +136,20 @@ async fn leave(rt: Rt<Hw>, sdp: Sdp<Hw>) {
     rt.shutdown();
 }
 
+/// Carries work out, and says how it has ended before the two ends part: what has ended well has, whatever ends this node meanwhile.
+async fn carry_out<T, E, P: Future<Output = ()>>(
+    work: impl Future<Output = Result<(T, P), E>>,
+    ended: &RefCell<Option<Result<T, E>>>,
+) {
+    match work.await {
+        Ok((end, parts)) => {
+            ended.replace(Some(Ok(end)));
+            parts.await;
+        }
+        Err(why) => drop(ended.replace(Some(Err(why)))),
+    }
+}
+
 /// A node of two, with its driver.
 pub struct Pair {
     pub rt: Rt<Hw>,
@@ -184,23 +198,23 @@ impl Pair {
         Ok(Pair { rt, mesh, sdp, contexts: devices.contexts, driver, program })
     }
 
-    /// Runs work to its end, or until the user wants to stop: then the other end is told. Work that has ended well has, whatever becomes of the
-    /// devices while the two ends part.
-    pub fn run<T: 'static, E: 'static>(
+    /// Runs work to its end, or until the user wants to stop: then the other end is told, if the two have yet to part. Work that has ended well
+    /// says with what, and how they part.
+    pub fn run<T: 'static, E: 'static, P: Future<Output = ()> + 'static>(
         mut self,
-        work: impl Future<Output = Result<T, E>> + 'static,
+        work: impl Future<Output = Result<(T, P), E>> + 'static,
     ) -> Result<Result<T, E>, Failure> {
         let (ended, rt) = (Rc::new(RefCell::new(None)), self.rt.clone());
         let tell = Rc::clone(&ended);
         let leaves = leave(rt.clone(), self.sdp.clone());
+        let parted = Rc::new(Cell::new(false));
+        let parts = Rc::clone(&parted);
         drop(rt.spawn(async move {
-            let end = work.await;
-            tell.replace(Some(end));
+            carry_out(work, &tell).await;
+            parts.set(true);
             leaves.await;
         }));
-        if self.driver.run(&mut self.program, interrupt::requested) == Ended::Stopped
-            && ended.borrow().is_none()
-        {
+        if self.driver.run(&mut self.program, interrupt::requested) == Ended::Stopped && !parted.get() {
             self.sdp.abort_all();
             drop(rt.spawn(leave(rt.clone(), self.sdp.clone())));
             self.driver.run(&mut self.program, || false);
@@ -225,7 +239,24 @@ fn ended_with<T, E>(
 
 #[cfg(test)]
 mod tests {
+    use super::super::aside::without_node::look;
     use super::*;
+    use std::future::{Ready, pending, ready};
+    use std::pin::pin;
+
+    #[test]
+    fn how_work_has_ended_is_known_before_the_two_ends_part() {
+        let ended = RefCell::new(None);
+        {
+            let mut works = pin!(carry_out(ready(Ok::<_, ()>((7, pending()))), &ended));
+            assert!(look(works.as_mut()).is_pending(), "the other end does not answer");
+        }
+        assert_eq!(ended.take(), Some(Ok(7)));
+        let fails = ready(Err::<((), Ready<()>), _>("the stream is closed"));
+        let ended = RefCell::new(None);
+        assert!(look(pin!(carry_out(fails, &ended))).is_ready());
+        assert_eq!(ended.take(), Some(Err("the stream is closed")));
+    }
 
     #[test]
     fn work_that_has_ended_well_has_whatever_ends_its_node_afterwards() {

@@ -13,8 +13,9 @@ use std::cell::RefCell;
 use std::net::TcpStream;
 use std::rc::Rc;
 use std::time::{Duration, Instant};
-use weft_protocols::sdp::SdpError;
+use weft_hw::Hw;
 use weft_protocols::sdp::perf::{self, Figures, PerfError, Plan};
+use weft_protocols::sdp::{SdpError, SdpStream};
 use weft_protocols::transport::MeshStats;
 use weft_verbs::Nanos;
 
@@ -95,9 +96,7 @@ fn call(stream: TcpStream, host: &str, args: &PerfArgs) -> Result<Exit, Failure>
             }
             all.push(measured(plan, perf::call(&rt, &stream, plan).await?));
         }
-        // All is measured: how the two ends part changes nothing of that.
-        let _ = stream.close().await;
-        Ok(all)
+        Ok((all, closes(stream)))
     });
     progress.take().map(Progress::end).unwrap_or_default();
     let measured = ended?.map_err(|why: PerfError| Failure::unfinished(why))?;
@@ -112,6 +111,11 @@ fn call(stream: TcpStream, host: &str, args: &PerfArgs) -> Result<Exit, Failure>
         }
     }
     Ok(Exit::Held)
+}
+
+/// How the two ends part once all is measured: that changes nothing of it.
+async fn closes(stream: SdpStream<Hw>) {
+    let _ = stream.close().await;
 }
 
 fn rails_text(rails: usize) -> String {
@@ -164,9 +168,7 @@ fn answer(stream: TcpStream, args: &PerfArgs) -> Result<(u32, String), Failure> 
         let until = rt.now() + SILENCE;
         let stream = rt.deadline(until, listens.accept()).await.unwrap_or(Err(SdpError::TimedOut))?;
         let times = perf::answer(&stream).await?;
-        // It has measured: how the two ends part changes nothing of that.
-        let _ = stream.close().await;
-        Ok(times)
+        Ok((times, closes(stream)))
     });
     let times = ended?.map_err(|why: PerfError| Failure::unfinished(why))?;
     Ok((times, course(began, mesh.stats())))

@@ -11,6 +11,7 @@ use crate::progress::Progress;
 use crate::table::count;
 use std::cell::RefCell;
 use std::fs::File;
+use std::future::ready;
 use std::io::{self, IsTerminal, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::path::Path;
@@ -50,7 +51,9 @@ pub fn pipe(args: &PipeArgs) -> Result<Exit, Failure> {
             Role::Listener => sdp.bind(PORT)?.accept().await?,
             Role::Caller => sdp.connect(listener(), PORT).await?,
         };
-        carry(&rt, stream, input, output, ends).await
+        // It has parted: that the peer's end has all of it is a part of how it ends.
+        let piped = carry(&rt, stream, input, output, ends).await?;
+        Ok((piped, ready(())))
     });
     let piped = writes.end(ended?).map_err(|why: PipeError| Failure::unfinished(why))?;
     if !args.over.quiet {
@@ -95,7 +98,8 @@ fn put(file: &Path, to: &Target, port: u16, over: &Over) -> Result<Exit, Failure
                 shown.at(there as f64 / len.max(1) as f64, words);
             }
         };
-        copy::put(&rt, &sdp, stream, (&name, len), source, tell).await
+        let parting = copy::put_and_stay(&rt, &sdp, stream, (&name, len), source, tell).await?;
+        Ok(((), parting.part()))
     });
     progress.take().map(Progress::end).unwrap_or_default();
     ended?.map_err(|why: CopyError| Failure::unfinished(why).at(file.display()))?;
@@ -153,7 +157,8 @@ fn take(stream: TcpStream, folder: &Path, over: &Over) -> Result<Taken, Failure>
         let listens = sdp.bind(PORT)?;
         let until = rt.now() + SILENCE;
         let stream = rt.deadline(until, listens.accept()).await.unwrap_or(Err(SdpError::TimedOut))?;
-        copy::take(&sdp, stream, &folder, |_| ()).await
+        let (stored, parting) = copy::take_and_stay(&sdp, stream, &folder, |_| ()).await?;
+        Ok((stored, parting.part()))
     });
     let ended = match ended {
         // Whether it is safe nobody has waited for.

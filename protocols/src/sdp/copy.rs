@@ -140,8 +140,25 @@ pub fn check_name(name: &str) -> Result<(), CopyError> {
     Ok(())
 }
 
-/// Sends a file of `len` bytes, and waits until the peer has stored it under `name`. `progress` is told how many of its bytes the
-/// peer's end has.
+/// How the two ends of a stream part whose file is stored. That is no matter of the file any more: whoever has this knows that it is stored.
+/// If it is dropped the peer is told nothing more, and the stream closes in the background.
+#[must_use = "a sender that is not told waits for its answer"]
+pub struct Parting<V: Verbs> {
+    stream: Rc<SdpStream<V>>,
+    last_word: &'static [u8],
+}
+
+impl<V: Verbs> Parting<V> {
+    /// Says what the peer still waits for, and closes the stream.
+    pub async fn part(self) {
+        if self.stream.write_all(self.last_word).await.is_ok() {
+            let _ = self.stream.finish().await;
+        }
+    }
+}
+
+/// Sends a file of `len` bytes, waits until the peer has stored it under `name`, and parts from it. `progress` is told how many of its
+/// bytes the peer's end has.
 ///
 /// # Errors
 ///
@@ -150,10 +167,28 @@ pub async fn put<V: Verbs>(
     rt: &Rt<V>,
     sdp: &Sdp<V>,
     stream: SdpStream<V>,
-    (name, len): (&str, u64),
+    file: (&str, u64),
     source: impl Source,
     progress: impl FnMut(u64),
 ) -> Result<(), CopyError> {
+    let parting = put_and_stay(rt, sdp, stream, file, source, progress).await?;
+    parting.part().await;
+    Ok(())
+}
+
+/// As [`put`], and has yet to part from the peer.
+///
+/// # Errors
+///
+/// As that.
+pub async fn put_and_stay<V: Verbs>(
+    rt: &Rt<V>,
+    sdp: &Sdp<V>,
+    stream: SdpStream<V>,
+    (name, len): (&str, u64),
+    source: impl Source,
+    progress: impl FnMut(u64),
+) -> Result<Parting<V>, CopyError> {
     check_name(name)?;
     let stream = Rc::new(stream);
     let mut head = MAGIC.to_vec();
@@ -185,11 +220,8 @@ pub async fn put<V: Verbs>(
     };
     if ended.is_err() {
         stream.sdp.abort(&stream.socket);
-    } else {
-        // It is stored: what may go wrong now is no matter of the file.
-        let _ = stream.finish().await;
     }
-    ended
+    ended.map(|()| Parting { stream, last_word: &[] })
 }
 
 /// What sends the bytes of a file.
@@ -285,8 +317,8 @@ async fn reason<V: Verbs>(stream: &SdpStream<V>) -> Result<String, SdpError> {
     Ok(String::from_utf8_lossy(&text).into_owned())
 }
 
-/// Receives a file that a peer puts, and answers. `progress` is told how many bytes came. A file that is stored is stored, whether or not
-/// the peer is there to be told.
+/// Receives a file that a peer puts, answers, and parts from it. `progress` is told how many bytes came. A file that is stored is stored,
+/// whether or not the peer is there to be told.
 ///
 /// # Errors
 ///
@@ -297,6 +329,22 @@ pub async fn take<V: Verbs>(
     store: &impl Store,
     progress: impl FnMut(u64),
 ) -> Result<Stored, CopyError> {
+    let (stored, parting) = take_and_stay(sdp, stream, store, progress).await?;
+    parting.part().await;
+    Ok(stored)
+}
+
+/// As [`take`], and has yet to tell the peer that its file is stored, and to part from it.
+///
+/// # Errors
+///
+/// As that.
+pub async fn take_and_stay<V: Verbs>(
+    sdp: &Sdp<V>,
+    stream: SdpStream<V>,
+    store: &impl Store,
+    progress: impl FnMut(u64),
+) -> Result<(Stored, Parting<V>), CopyError> {
     let (stored, mut file) = match begin(&stream, store).await {
         Ok(begun) => begun,
         Err(why) => return Err(fails(stream, why).await),
@@ -306,13 +354,7 @@ pub async fn take<V: Verbs>(
         return Err(fails(stream, why).await);
     }
     match file.finish().await {
-        Ok(Finished::Safe) => {
-            // It is stored: a sender that is not there to hear so changes nothing of that.
-            if stream.write_all(&[STORED]).await.is_ok() {
-                let _ = stream.close().await;
-            }
-            Ok(stored)
-        }
+        Ok(Finished::Safe) => Ok((stored, Parting { stream: Rc::new(stream), last_word: &[STORED] })),
         Ok(Finished::Named(why)) => Err(fails(stream, CopyError::Named(why.to_string())).await),
         Err(why) => Err(fails(stream, CopyError::Store(why)).await),
     }

@@ -233,13 +233,12 @@ impl<V: Verbs> SdpStream<V> {
             let changed = self.socket.writable.changed();
             let behind = !self.socket.sending.borrow().is_empty();
             let suspended = self.sdp.is_suspended(self.socket.peer);
-            let room = self.sdp.has_room(&self.socket);
             let may_write = self.socket.end.borrow().may_write() && !behind && !suspended;
-            if (may_write && room) || self.writes().is_err() {
+            if (may_write && self.sdp.has_room(&self.socket)) || self.writes().is_err() {
                 return;
             }
-            if !room {
-                // Room comes without a message of this stream.
+            if may_write {
+                // Room comes without a message of this stream. All else that is waited for wakes it.
                 self.sdp.block(&self.socket);
             }
             changed.await;

@@ -61,7 +61,8 @@ impl<V: Verbs> Sdp<V> {
         }
     }
 
-    /// What to do next for the first buffer that has not its place in the stream in whole.
+    /// What to do next for the first buffer that has not its place in the stream in whole. It waits for room only if it waits for nothing
+    /// else: in line it would have its turn before streams that can use it.
     fn step(&self, socket: &Rc<Socket<V>>) -> Step<V> {
         let mut sending = socket.sending.borrow_mut();
         let mut end = socket.end.borrow_mut();
@@ -75,9 +76,6 @@ impl<V: Verbs> Sdp<V> {
         if self.is_suspended(socket.peer) {
             return Step::Wait;
         }
-        if !self.has_room(socket) {
-            return Step::Room;
-        }
         let (at, left) = (segment.placed, segment.len - segment.placed);
         let threshold = socket.options.zcopy_threshold;
         let copies = threshold == 0 || segment.len <= threshold;
@@ -85,17 +83,24 @@ impl<V: Verbs> Sdp<V> {
             if !end.may_write() {
                 return Step::Wait;
             }
+            if !self.has_room(socket) {
+                return Step::Room;
+            }
             let len = left.min(end.payload());
             (segment.placed, segment.end) = (at + len, end.sent() + u64::from(len));
             return Step::Data(segment.mr.clone(), at, len);
         }
         let most = left.min(self.shared.mesh.longest_operation());
-        if let Some(sink) = end.sink().and_then(|sink| sink.slice(0..most.min(sink.len))) {
+        let sink = end.sink().and_then(|sink| sink.slice(0..most.min(sink.len)));
+        if sink.is_none() && !end.may_offer() {
+            return Step::Wait;
+        }
+        if !self.has_room(socket) {
+            return Step::Room;
+        }
+        if let Some(sink) = sink {
             end.begin_write(sink.len);
             return Step::Write(segment.mr.clone(), at, sink);
-        }
-        if !end.may_offer() {
-            return Step::Wait;
         }
         let Ok(source) = segment.mr.remote(at as usize..segment.len as usize) else { return Step::Wait };
         let outgoing = end.offer(source);

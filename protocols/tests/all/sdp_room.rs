@@ -140,3 +140,86 @@ fn a_stream_that_has_nothing_to_say_has_no_turn_before_one_that_has() {
     let passes = passes.get().expect("it was written");
     assert!(passes < QUIET / 2, "{passes} passes from when there was room");
 }
+
+/// More owned buffers than a stream has credits or advertisements for, of a peer that reads nothing.
+const TOO_MANY: usize = 4;
+
+/// Sends an owned buffer, which is given up with its stream.
+fn offers(place: &Place, stream: &Rc<SdpStream<Sim>>, len: u32) {
+    let (sends, buffer) = (Rc::clone(stream), filled(&place.sdp, len, 1));
+    drop(place.rt.spawn(async move { drop(sends.send(buffer, len).await) }));
+}
+
+/// Accepts streams of which it reads the last one alone, to its end.
+async fn reads_the_last(server: Place) {
+    let listener = server.sdp.bind(PORT).expect("nobody has the port");
+    let mut held_up = Vec::new();
+    for _ in 0..QUIET {
+        held_up.push(listener.accept().await.expect("it comes"));
+    }
+    let writer = listener.accept().await.expect("it comes");
+    assert_eq!(read_all(&writer).await, b"ab");
+}
+
+/// Has streams that wait for what their peer does look for room when there is none, each with owned buffers of so many bytes on their way. How
+/// many passes a stream that has something to say waits from when there is room.
+fn passes_beside_those_held_up(len: u32, looks: fn(&Place, &Rc<SdpStream<Sim>>, u32)) -> usize {
+    let cluster = Cluster::narrow(2, 1, Wait::Poll, 1);
+    let options = SdpOptions { zcopy_threshold: 100, zcopy_depth: 2, backlog: 32, ..OPTIONS() };
+    let [client, server] = places(&cluster, options);
+    drop(server.rt.clone().spawn(reads_the_last(server)));
+    let (mesh, passes) = (cluster.members[0].mesh.clone(), Rc::new(Cell::new(None)));
+    let tells = Rc::clone(&passes);
+    drop(client.rt.clone().spawn(async move {
+        let mut held_up = Vec::new();
+        for _ in 0..QUIET {
+            held_up.push(Rc::new(connect(&client).await));
+        }
+        let writer = connect(&client).await;
+        for stream in &held_up {
+            (0..TOO_MANY).for_each(|_| offers(&client, stream, len));
+        }
+        client.rt.sleep(ms(50)).await;
+        writer.write_all(b"a").await.expect("written");
+        // There is no room now.
+        held_up.iter().for_each(|stream| looks(&client, stream, len));
+        client.rt.yield_now().await;
+        assert_eq!(mesh.room_left(rank(1)), 0, "nothing was acknowledged yet");
+        let (rt, written) = (client.rt.clone(), Rc::new(Cell::new(false)));
+        let ended = Rc::clone(&written);
+        let counts = client.rt.spawn(async move {
+            mesh.room(rank(1)).await.expect("the mesh is open");
+            let mut passes = 0;
+            while !ended.get() {
+                passes += 1;
+                rt.yield_now().await;
+            }
+            passes
+        });
+        writer.write_all(b"b").await.expect("written");
+        written.set(true);
+        tells.set(counts.await);
+        writer.close().await.expect("closed");
+    }));
+    cluster.run(Nanos::from_secs(100));
+    passes.get().expect("it was written")
+}
+
+#[test]
+fn a_stream_that_has_no_credit_for_its_buffers_or_offers_all_that_it_may_has_no_turn_before_one_that_can_use_it()
+ {
+    for (way, len) in [("through private buffers", 8), ("by ZCopy", 150)] {
+        let passes = passes_beside_those_held_up(len, offers);
+        assert!(passes < QUIET / 2, "{way}: {passes} passes from when there was room");
+    }
+}
+
+#[test]
+fn who_waits_until_a_stream_can_be_written_has_no_turn_while_more_than_room_is_missing() {
+    let waits = |place: &Place, stream: &Rc<SdpStream<Sim>>, _: u32| {
+        let stream = Rc::clone(stream);
+        drop(place.rt.spawn(async move { stream.writable().await }));
+    };
+    let passes = passes_beside_those_held_up(8, waits);
+    assert!(passes < QUIET / 2, "{passes} passes from when there was room");
+}

@@ -312,6 +312,56 @@ fn both_rails_dead_for_longer_than_is_waited_end_a_copy_and_leave_no_name() {
     assert!(shelf.files.borrow().is_empty() && *shelf.open.borrow() == 0);
 }
 
+#[test]
+fn what_became_of_a_file_is_known_before_the_two_ends_part() {
+    both(
+        &[],
+        |place| {
+            Box::pin(async move {
+                let stream = connect(&place).await;
+                stream.write_all(b"weft-cp1\x03\0\0\0\0\0\0\0\x01\0fabc").await.expect("written");
+                place.rt.sleep(ms(5)).await;
+                let mut verdict = [9];
+                assert_eq!(stream.try_read(&mut verdict), Ok(None), "its taker knows, and has not said so");
+                stream.read_exact(&mut verdict).await.expect("it is told");
+                assert_eq!((verdict, stream.read(&mut [0]).await), ([0], Ok(0)));
+            })
+        },
+        |place| {
+            Box::pin(async move {
+                let (stream, shelf) = (accept(&place).await, Shelf::default());
+                let taken = copy::take_and_stay(&place.sdp, stream, &shelf, |_| ()).await;
+                let (stored, parting) = taken.expect("it is stored");
+                assert_eq!(stored, Stored { name: "f".to_string(), len: 3 });
+                place.rt.sleep(ms(10)).await;
+                parting.part().await;
+            })
+        },
+    );
+    both(
+        &[],
+        |place| {
+            Box::pin(async move {
+                let (stream, source) = (connect(&place).await, Given { bytes: Vec::new(), at: 0, fails: 0 });
+                let put = copy::put_and_stay(&place.rt, &place.sdp, stream, ("f", 0), source, |_| ()).await;
+                let parting = put.expect("it is stored");
+                place.rt.sleep(ms(10)).await;
+                parting.part().await;
+            })
+        },
+        |place| {
+            Box::pin(async move {
+                let stream = accept(&place).await;
+                stream.read_exact(&mut [0; 19]).await.expect("what is to be stored");
+                stream.write_all(&[0]).await.expect("written");
+                place.rt.sleep(ms(5)).await;
+                assert_eq!(stream.try_read(&mut [0]), Ok(None), "its sender knows, and has not closed");
+                assert_eq!(stream.read(&mut [0]).await, Ok(0));
+            })
+        },
+    );
+}
+
 /// The answer is reset on its way. `weft check sdp-copy-dropped` found that the taker said then that nothing was stored.
 #[test]
 fn a_file_that_is_stored_is_so_for_its_taker_though_nobody_waits_for_the_answer() {
