@@ -15,7 +15,7 @@ use super::service::CHANNEL;
 use super::views::Views;
 use crate::rt::Rt;
 use crate::rt::sync::Signal;
-use crate::transport::{BEFORE_MEMORY_IS_ASKED_FOR, Mesh, Rank, SendError};
+use crate::transport::{BEFORE_MEMORY_IS_ASKED_FOR, Inbox, Mesh, Rank, SendError};
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::future::poll_fn;
@@ -73,8 +73,9 @@ impl<V: Verbs> Clone for Reach<V> {
 }
 
 impl<V: Verbs> Reach<V> {
-    pub fn new(mesh: &Mesh<V>, epochs: Option<Epochs>) -> Reach<V> {
-        let begun = Rc::new(RefCell::new(mesh.resets()));
+    /// Of a node that hears the others by this inbox: what waits there may be of boots that have ended since.
+    pub fn new(mesh: &Mesh<V>, inbox: &Inbox, epochs: Option<Epochs>) -> Reach<V> {
+        let begun = Rc::new(RefCell::new(mesh.resets_before(inbox)));
         Reach { mesh: mesh.clone(), epochs, begun, ended: Rc::default() }
     }
 

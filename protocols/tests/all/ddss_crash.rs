@@ -23,10 +23,14 @@ const COUNTER: Spec = Spec { size: 8, model: Model::Null };
 const VALUE: Spec = Spec { size: 64, model: Model::Write };
 const VERSIONS: Spec = Spec { size: 64, model: Model::Delta(1) };
 
-fn begin(cluster: &Cluster, node: usize, lease: Nanos) -> (Members<Sim>, Ddss<Sim>) {
+fn joins(cluster: &Cluster, node: usize, lease: Nanos) -> Members<Sim> {
     let member = &cluster.members[node];
     let config = MembersConfig { lease, drift: us(100), patience: ms(6), ..MembersConfig::new(NODES) };
-    let members = Members::start(&member.rt, &member.mesh, config).expect("it starts");
+    Members::start(&member.rt, &member.mesh, config).expect("it starts")
+}
+
+fn begin(cluster: &Cluster, node: usize, lease: Nanos) -> (Members<Sim>, Ddss<Sim>) {
+    let (member, members) = (&cluster.members[node], joins(cluster, node, lease));
     let ddss = Ddss::start_among(&member.rt, &member.mesh, &members).expect("the channel is free");
     (members, ddss)
 }
@@ -558,4 +562,40 @@ fn a_user_keeps_no_memory_for_the_segments_of_a_home_that_died() {
 async fn put(ddss: &Ddss<Sim>, name: Name) -> Result<Option<u64>, DdssError> {
     let segment = ddss.open(name, VALUE).await?;
     ddss.put(&segment, &[1; 64]).await
+}
+
+/// The first node has no segments yet when it is asked, and when who has asked begins anew.
+#[test]
+fn a_home_that_starts_late_heeds_a_node_that_began_anew_behind_what_its_last_boot_had_asked() {
+    let mut cluster = Cluster::new(NODES, 1, Wait::Notify);
+    let first = joins(&cluster, 0, ms(4));
+    let mut others: Vec<_> = (1..NODES as usize).map(|node| begin(&cluster, node, ms(4))).collect();
+    cluster.run(MET);
+    let name = (0..).map(Name).find(|name| name.home(NODES) == rank(0)).expect("one is its own");
+    let opens = |cluster: &Cluster, ddss: &Ddss<Sim>| {
+        let (opened, ddss) = (Rc::new(RefCell::new(None)), ddss.clone());
+        let tells = Rc::clone(&opened);
+        drop(cluster.members[1].rt.spawn(async move {
+            let segment = ddss.open(name, VALUE).await;
+            *tells.borrow_mut() = Some(segment.map(drop));
+        }));
+        opened
+    };
+    let before = opens(&cluster, &others[0].1);
+    cluster.run(ms(1));
+    assert_eq!(before.take(), None, "nobody serves it yet");
+    cluster.plan(cluster.fabric.now(), Fault::Crash { node: NodeId(1) });
+    cluster.run(ms(1));
+    cluster.plan(cluster.fabric.now(), Fault::Restart { node: NodeId(1) });
+    cluster.run(Nanos(1));
+    cluster.members[1] = cluster.start(1);
+    others[0] = begin(&cluster, 1, ms(4));
+    cluster.run(MET + ms(80));
+    let home = &cluster.members[0];
+    assert_eq!(home.mesh.resets_of(rank(1)), 1);
+    let home = Ddss::start_among(&home.rt, &home.mesh, &first).expect("the channel is free");
+    let opened = opens(&cluster, &others[0].1);
+    cluster.run(ms(50));
+    assert_eq!(opened.take(), Some(Ok(())));
+    assert_eq!(home.stats().segments, 1, "nobody had asked for it in this life but the one that is there");
 }

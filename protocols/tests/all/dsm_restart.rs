@@ -1,6 +1,6 @@
 //! Shared memory of nodes that do not agree on who is alive: it ends for all when one of them restarts, and for that one, too.
 
-use crate::common::{Cluster, Member, ms, rank, us};
+use crate::common::{Cluster, Member, NOBODYS, ms, rank, us};
 use crate::dsm_told::Found;
 use std::rc::Rc;
 use weft_protocols::dsm::{BarrierId, Dsm, DsmError, Grain, Placement, Shared, Thread};
@@ -9,9 +9,10 @@ use weft_sim::fault::{Fault, Link, Way};
 use weft_sim::{NodeId, Sim};
 use weft_verbs::Wait;
 
-/// The channel of shared memory, and the kinds of two of its messages.
+/// The channel of shared memory, and the kinds of some of its messages.
 const MEMORY: Channel = Channel(5);
 const DONE: u8 = 6;
+const ENTER: u8 = 7;
 const RESTARTED: u8 = 19;
 
 /// The bytes of a message about no minipage.
@@ -206,4 +207,22 @@ fn a_minipage_that_waits_for_room_to_a_node_that_was_never_met_is_not_written_to
     assert!(mesh.incarnation_of(rank(2)).is_some(), "they have met");
     assert_eq!(mesh.stats().reconnects, 0, "a write to what is gone breaks a connection");
     assert_eq!(all[1].unfinished().map(|(_, open)| open), [0; 10]);
+}
+
+/// The first one has no memory yet when it is told that a thread has come to a barrier, and when who has said so begins anew.
+#[test]
+fn what_a_boot_asks_of_a_node_whose_memory_has_yet_to_begin_is_not_answered_to_the_next_boot() {
+    let mut cluster = Cluster::new(2, 9, Wait::Notify);
+    let enters = [&[ENTER][..], &[0; 8], &1_u32.to_le_bytes(), &5_u32.to_le_bytes()].concat();
+    cluster.members[1].mesh.send(rank(0), MEMORY, &enters).expect("there is room");
+    cluster.run(ms(5));
+    restart(&mut cluster, 1);
+    let mut inbox = cluster.members[1].mesh.open(MEMORY).expect("it is free");
+    cluster.members[1].mesh.send(rank(0), NOBODYS, &[0]).expect("there is room");
+    cluster.run(ms(20));
+    assert_eq!(cluster.members[0].mesh.resets_of(rank(1)), 1);
+    let dsm = start(&cluster.members[0]);
+    cluster.run(ms(5));
+    assert_eq!(take_all(&mut inbox), [message(RESTARTED, rank(1).get())]);
+    assert_eq!((dsm.stats().out_of_turn, dsm.stats().malformed), (0, 0));
 }
