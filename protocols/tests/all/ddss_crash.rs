@@ -559,6 +559,52 @@ fn a_user_keeps_no_memory_for_the_segments_of_a_home_that_died() {
     assert!(free[5] + SEGMENTS >= free[1], "regions that are left, life by life: {free:?}");
 }
 
+/// The user comes when the home is there again that kept them: no view tells it who has died.
+#[test]
+fn a_user_keeps_no_memory_for_the_segments_of_a_home_that_died_before_it_came() {
+    const SEGMENTS: usize = 8;
+    let mut cluster = Cluster::scarce(NODES, 1, 100, |_| ());
+    let mut all: Vec<_> = (0..NODES as usize).map(|node| begin(&cluster, node, ms(4))).collect();
+    cluster.run(MET);
+    let keys = Rc::new(RefCell::new(Vec::new()));
+    let (ddss, tells) = (all[2].1.clone(), Rc::clone(&keys));
+    drop(cluster.members[2].rt.spawn(async move {
+        for _ in 0..=SEGMENTS {
+            let key = ddss.allocate(VALUE, Placement::Local).await.expect("it fits");
+            tells.borrow_mut().push(key);
+        }
+    }));
+    cluster.run(ms(5));
+    for node in [2, 1] {
+        cluster.plan(cluster.fabric.now(), Fault::Crash { node: NodeId(node) });
+        cluster.run(ms(1));
+        cluster.plan(cluster.fabric.now(), Fault::Restart { node: NodeId(node) });
+        cluster.run(Nanos(1));
+        cluster.members[node as usize] = cluster.start(node);
+        all[node as usize] = begin(&cluster, node as usize, ms(4));
+        cluster.run(MET + ms(80));
+    }
+    let keys = keys.take();
+    // What one call takes is there after the first one.
+    let free = [&keys[..1], &keys[1..]].map(|keys| {
+        let (asked, got) = (keys.to_vec(), Rc::new(RefCell::new(Vec::new())));
+        let (ddss, tells) = (all[1].1.clone(), Rc::clone(&got));
+        drop(cluster.members[1].rt.spawn(async move {
+            for key in asked {
+                let segment = ddss.attach(key).expect("nobody has told this node");
+                for _ in 0..2 {
+                    let value = ddss.get(&segment, &mut [0; 64]).await;
+                    tells.borrow_mut().push(value);
+                }
+            }
+        }));
+        cluster.run(ms(20));
+        assert_eq!(got.take(), vec![Err(DdssError::Gone(rank(2))); 2 * keys.len()]);
+        all_regions(&cluster.members[1].rt).len()
+    });
+    assert!(free[1] + SEGMENTS / 2 >= free[0], "regions that are left, before and after: {free:?}");
+}
+
 async fn put(ddss: &Ddss<Sim>, name: Name) -> Result<Option<u64>, DdssError> {
     let segment = ddss.open(name, VALUE).await?;
     ddss.put(&segment, &[1; 64]).await
