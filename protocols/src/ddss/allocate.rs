@@ -84,12 +84,14 @@ impl<V: Verbs> Ddss<V> {
     ///
     /// # Errors
     ///
-    /// The name stands for another segment. [`DdssError::Released`] if one that was opened by it is being released at this moment.
+    /// The name stands for another segment. [`DdssError::Released`] if one that was opened by it is being released at this moment, or if the
+    /// name's home kept the key's segment and that has been released.
     pub async fn bind(&self, name: Name, key: Key) -> Result<(), DdssError> {
         self.bind_instead(name, Some(key), None).await
     }
 
-    /// Has a name stand for another key, or for none, if it stands for this one: for a name whose segment died with its home.
+    /// Has a name stand for another key, or for none, if it stands for this one: for a name whose segment died with its home, or was bound
+    /// to it when it had been released.
     ///
     /// # Errors
     ///

@@ -61,8 +61,11 @@ pub enum DdssError {
         /// Its model.
         model: Model,
     },
-    /// The name stands for a key that was bound to it: no segment is opened by it. Look the key up, and attach that.
-    #[error("the name stands for a key: it is to be looked up")]
+    /// The name stands for a key that was bound to it: no segment is opened by it. Look the key up, and attach that. If its segment is gone,
+    /// have the name stand for another key or for none ([`Ddss::bind_instead`](super::Ddss::bind_instead)).
+    #[error(
+        "the name stands for a key: it is to be looked up; if its segment is gone, bind_instead gives the name another one, or none"
+    )]
     Bound,
     /// The home has no memory left for it.
     #[error("its home has no memory for the segment")]

@@ -32,7 +32,7 @@ use super::segment::{Open, Segment};
 use super::service::Ddss;
 use crate::members::{Change, Hold, Members, Watch};
 use crate::rt::sync::{Mailbox, Signal};
-use crate::transport::{Mesh, NotExecuted, Rank};
+use crate::transport::{Inbox, Mesh, NotExecuted, Rank};
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::future::{Future, poll_fn};
@@ -64,10 +64,11 @@ pub(super) struct Following<V: Verbs> {
 }
 
 impl<V: Verbs> Following<V> {
-    pub fn new(mesh: &Mesh<V>, members: Option<Members<V>>) -> Following<V> {
+    /// At a node that hears the others by this inbox: what waits there may be of incarnations that have ended since.
+    pub fn new(mesh: &Mesh<V>, inbox: &Inbox, members: Option<Members<V>>) -> Following<V> {
         Following {
             members,
-            parties: RefCell::new(Parties::new(mesh.resets())),
+            parties: RefCell::new(Parties::new(mesh.resets_before(inbox))),
             early: RefCell::default(),
             out: Cell::new(false),
             hears_of_none: Cell::new(false),

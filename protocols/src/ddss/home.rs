@@ -176,8 +176,13 @@ impl Home {
     }
 
     /// Lets a name stand for a key, or for none, unless it stands for another than that `instead` of which it is to. The name of a segment
-    /// that is kept here is that segment's until it is gone. Returns what it stands for.
+    /// that is kept here is that segment's until it is gone. No name comes to stand for a segment that was kept here and has been released,
+    /// or is being: what did has been told to [forget](Home::forget) it, and nobody would be told again. Returns what it stands for; nothing
+    /// where it was to stand for such a segment.
     pub fn bind(&mut self, name: Name, key: Option<Key>, instead: Option<Key>) -> Option<Key> {
+        if key.is_some_and(|key| key.party() == self.me && !self.keeps(key)) {
+            return None;
+        }
         let there = self.find(name);
         if self.segments.get(name).is_some() {
             return there;

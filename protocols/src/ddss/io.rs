@@ -263,12 +263,16 @@ pub(super) fn swap<V: Verbs>(at: RemoteSlice, from: Header, to: Header) -> SendO
     SendOp::CompareSwap { at, compare: from.word(), swap: to.word() }
 }
 
-/// Whether a call failed for want of memory, which may be there later: what nobody but this node can do is tried again.
+/// Whether a call failed for want of memory, which may be there later: what nobody but this node can do is tried again. An adapter that has
+/// failed refuses what is posted, too, and says that it is gone; unless it is the first one, with which the node ends, the next connection
+/// goes over another rail, whose adapter has memory.
 pub(super) fn lacks_memory(error: &DdssError) -> bool {
-    let (DdssError::Verbs(why) | DdssError::NotExecuted(NotExecuted::Refused(why))) = error else {
-        return false;
-    };
-    matches!(why, VerbsError::Os { .. } | VerbsError::Exhausted { .. })
+    let is_short = |why: &VerbsError| matches!(why, VerbsError::Os { .. } | VerbsError::Exhausted { .. });
+    match error {
+        DdssError::Verbs(why) => is_short(why),
+        DdssError::NotExecuted(NotExecuted::Refused(why)) => is_short(why) || *why == VerbsError::DeviceGone,
+        _ => false,
+    }
 }
 
 /// What was not executed because a connection broke is tried again, on the next one.
@@ -278,5 +282,20 @@ pub(super) fn again(why: NotExecuted) -> Result<(), DdssError> {
         NotExecuted::Closed => Err(DdssError::Closed),
         NotExecuted::PeerGone(node) => Err(DdssError::Gone(node)),
         other => Err(DdssError::NotExecuted(other)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_an_adapter_refuses_that_is_gone_is_tried_again_and_what_cannot_be_is_not() {
+        let refused = |why| lacks_memory(&DdssError::NotExecuted(NotExecuted::Refused(why)));
+        let [short, gone] = [VerbsError::Os { call: "ibv_reg_mr", errno: 12 }, VerbsError::DeviceGone];
+        assert!(refused(short) && refused(gone));
+        // A node whose first adapter is gone has no blocks any more.
+        assert!(lacks_memory(&DdssError::Verbs(short)) && !lacks_memory(&DdssError::Verbs(gone)));
+        assert!(!lacks_memory(&DdssError::NotExecuted(NotExecuted::Closed)));
     }
 }

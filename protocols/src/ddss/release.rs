@@ -69,7 +69,12 @@ impl<V: Verbs> Ddss<V> {
                     open.close();
                     return Err(DdssError::Released);
                 }
-                Ok(Message::Gone { .. }) => return Err(DdssError::Gone(key.home)),
+                // Its home's incarnation died before this node had a view of it, so that no view tells this one.
+                Ok(Message::Gone { .. }) => {
+                    self.0.open.borrow_mut().remove(&key.id());
+                    open.dies();
+                    return Err(DdssError::Gone(key.home));
+                }
                 // The key may be of a later incarnation than the one that this node knew.
                 Err(DdssError::Gone(_)) if self.asks_first() && home != key.party() => {}
                 Ok(_) => return Err(DdssError::Closed),

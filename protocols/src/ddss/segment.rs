@@ -60,6 +60,8 @@ pub(super) struct Open<V: Verbs> {
     again: Cell<bool>,
     /// The segment is being released, or has been: nothing is posted to it any more.
     closed: Cell<bool>,
+    /// Its home has said that it is of an earlier incarnation: nothing is posted to it any more.
+    died: Cell<bool>,
     /// Tasks of the node in line for a turn, by number. The first one has it.
     line: RefCell<VecDeque<u64>>,
     numbers: Cell<u64>,
@@ -104,6 +106,7 @@ impl<V: Verbs> Open<V> {
             confirmed: Cell::new(false),
             again: Cell::new(false),
             closed: Cell::new(false),
+            died: Cell::new(false),
             line: RefCell::default(),
             numbers: Cell::new(0),
             turn: Signal::new(),
@@ -215,9 +218,18 @@ impl<V: Verbs> Open<V> {
         self.closed.set(true);
     }
 
-    /// The segment has not been released, as far as this node knows.
+    /// From now on its calls end with [`DdssError::Gone`].
+    pub fn dies(&self) {
+        self.died.set(true);
+    }
+
+    /// The segment has not been released, and its home has not said that it is gone, as far as this node knows.
     pub fn is_there(&self) -> Result<(), DdssError> {
-        if self.closed.get() { Err(DdssError::Released) } else { Ok(()) }
+        match (self.closed.get(), self.died.get()) {
+            (true, _) => Err(DdssError::Released),
+            (_, true) => Err(DdssError::Gone(self.home.rank)),
+            _ => Ok(()),
+        }
     }
 
     /// The segment is there, and the caller's value is as long as it.

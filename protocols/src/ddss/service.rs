@@ -72,7 +72,8 @@ impl<V: Verbs> Ddss<V> {
     ///
     /// Another service has the channel.
     pub fn start(rt: &Rt<V>, mesh: &Mesh<V>) -> Result<Ddss<V>, DdssError> {
-        Ddss::begin(rt, mesh, None)
+        let inbox = mesh.open(CHANNEL)?;
+        Ok(Ddss::begin(rt, mesh, inbox, None))
     }
 
     /// Starts it at a node whose cluster agrees on who is alive: calls to a node that died end with [`DdssError::Gone`], its locks are
@@ -82,7 +83,9 @@ impl<V: Verbs> Ddss<V> {
     ///
     /// Another service has the channel.
     pub fn start_among(rt: &Rt<V>, mesh: &Mesh<V>, members: &Members<V>) -> Result<Ddss<V>, DdssError> {
-        let ddss = Ddss::begin(rt, mesh, Some(Following::new(mesh, Some(members.clone()))))?;
+        let inbox = mesh.open(CHANNEL)?;
+        let following = Following::new(mesh, &inbox, Some(members.clone()));
+        let ddss = Ddss::begin(rt, mesh, inbox, Some(following));
         rt.spawn(ddss.clone().follow(members.changes()));
         rt.spawn(ddss.clone().watch());
         Ok(ddss)
@@ -95,13 +98,14 @@ impl<V: Verbs> Ddss<V> {
     ///
     /// Another service has the channel.
     pub fn start_told(rt: &Rt<V>, mesh: &Mesh<V>, changes: Mailbox<Change>) -> Result<Ddss<V>, DdssError> {
-        let ddss = Ddss::begin(rt, mesh, Some(Following::new(mesh, None)))?;
+        let inbox = mesh.open(CHANNEL)?;
+        let following = Following::new(mesh, &inbox, None);
+        let ddss = Ddss::begin(rt, mesh, inbox, Some(following));
         rt.spawn(ddss.clone().follow(changes));
         Ok(ddss)
     }
 
-    fn begin(rt: &Rt<V>, mesh: &Mesh<V>, following: Option<Following<V>>) -> Result<Ddss<V>, DdssError> {
-        let inbox = mesh.open(CHANNEL)?;
+    fn begin(rt: &Rt<V>, mesh: &Mesh<V>, inbox: Inbox, following: Option<Following<V>>) -> Ddss<V> {
         // Among members a home may answer an earlier incarnation when this one has connected.
         let first_id = if following.is_some() { mesh.incarnation() } else { 0 };
         let me = Party { rank: mesh.me(), incarnation: mesh.incarnation() };
@@ -125,7 +129,7 @@ impl<V: Verbs> Ddss<V> {
             rt.spawn(ddss.clone().hear_refusals(mesh.refusals()));
         }
         rt.spawn(ddss.clone().listen(inbox));
-        Ok(ddss)
+        ddss
     }
 
     /// What it has done so far.

@@ -8,12 +8,14 @@
 //!
 //! Where nodes do not agree on who is alive, the memory has an end as soon as this node hears that another one has begun anew. The transport knows
 //! that first, and would take for the next boot what was ordered for the one before. So what is ordered keeps in mind which boot it is for.
+//! With the end nothing counts any more that was ordered before, also to a node that was never met, of whose boots the transport knows the last one
+//! only: what is said from then on is that the memory has ended.
 
 use super::service::CHANNEL;
 use super::views::Views;
 use crate::rt::Rt;
 use crate::rt::sync::Signal;
-use crate::transport::{BEFORE_MEMORY_IS_ASKED_FOR, Mesh, Rank, SendError};
+use crate::transport::{BEFORE_MEMORY_IS_ASKED_FOR, Inbox, Mesh, Rank, SendError};
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::future::poll_fn;
@@ -29,12 +31,14 @@ pub(super) struct Reach<V: Verbs> {
     epochs: Option<Epochs>,
     /// Where they do not: how often each had begun anew, when this node heard of it last.
     begun: Rc<RefCell<BTreeMap<Rank, u32>>>,
+    /// Where they do not: the memory has ended.
+    ended: Rc<Cell<bool>>,
 }
 
 /// When something was ordered that is for another node, and so for which boot of that node it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Moment {
-    /// The epoch; always the same where nodes do not agree on who is alive.
+    /// The epoch; where nodes do not agree on who is alive there are two, and the second one is the memory's end.
     epoch: u64,
     /// How often that node had begun anew; always the same where they do.
     begun: u32,
@@ -59,13 +63,20 @@ impl Epochs {
 
 impl<V: Verbs> Clone for Reach<V> {
     fn clone(&self) -> Self {
-        Reach { mesh: self.mesh.clone(), epochs: self.epochs.clone(), begun: Rc::clone(&self.begun) }
+        Reach {
+            mesh: self.mesh.clone(),
+            epochs: self.epochs.clone(),
+            begun: Rc::clone(&self.begun),
+            ended: Rc::clone(&self.ended),
+        }
     }
 }
 
 impl<V: Verbs> Reach<V> {
-    pub fn new(mesh: &Mesh<V>, epochs: Option<Epochs>) -> Reach<V> {
-        Reach { mesh: mesh.clone(), epochs, begun: Rc::new(RefCell::new(mesh.resets())) }
+    /// Of a node that hears the others by this inbox: what waits there may be of boots that have ended since.
+    pub fn new(mesh: &Mesh<V>, inbox: &Inbox, epochs: Option<Epochs>) -> Reach<V> {
+        let begun = Rc::new(RefCell::new(mesh.resets_before(inbox)));
+        Reach { mesh: mesh.clone(), epochs, begun, ended: Rc::default() }
     }
 
     /// This node hears that another one has begun anew: what is ordered from now on is for that boot.
@@ -73,12 +84,20 @@ impl<V: Verbs> Reach<V> {
         self.begun.borrow_mut().insert(node, self.mesh.resets_of(node));
     }
 
+    /// The memory has ended, where nodes do not agree on who is alive: nothing that was ordered before counts any more.
+    pub fn ends(&self) {
+        self.ended.set(true);
+    }
+
     /// The present moment, for what is ordered now.
     pub fn now(&self, node: Rank) -> Moment {
-        let epoch = self.epochs.as_ref().map(|epochs| epochs.views.borrow().stamp());
-        Moment {
-            epoch: epoch.unwrap_or_default(),
-            begun: self.begun.borrow().get(&node).copied().unwrap_or_default(),
+        Moment { epoch: self.epoch(), begun: self.begun.borrow().get(&node).copied().unwrap_or_default() }
+    }
+
+    fn epoch(&self) -> u64 {
+        match &self.epochs {
+            Some(epochs) => epochs.views.borrow().stamp(),
+            None => self.ended.get().into(),
         }
     }
 
@@ -91,12 +110,10 @@ impl<V: Verbs> Reach<V> {
         !self.mesh.is_gone(node) && self.mesh.incarnation_of(node).is_none_or(is_it)
     }
 
-    /// Whether what was ordered then counts yet: in its epoch, behind which other things are said, or for the boot that is there.
+    /// Whether what was ordered then counts yet: in its epoch, behind which other things are said, and for the boot that is there.
     pub fn is_now(&self, node: Rank, when: Moment) -> bool {
-        match &self.epochs {
-            Some(epochs) => epochs.views.borrow().stamp() == when.epoch,
-            None => self.mesh.resets_of(node) == when.begun,
-        }
+        let is_there = self.epochs.is_some() || self.mesh.resets_of(node) == when.begun;
+        is_there && self.epoch() == when.epoch
     }
 
     /// Waits until a node of that moment was met. False: its epoch is over, or the memory.

@@ -47,6 +47,7 @@ impl<V: Verbs, R: Reading> Service<V, R> {
     fn ends_with(&self, who: Rank) {
         if self.restarted.get().is_none() {
             self.restarted.set(Some(who));
+            self.reach.ends();
             self.is_left_out(DsmError::PeerReset(who));
         }
     }

@@ -209,7 +209,7 @@ impl<V: Verbs, R: Reading> Dsm<V, R> {
             pins: RefCell::default(),
             barriers: RefCell::default(),
             entered: RefCell::default(),
-            reach: Reach::new(mesh, following.as_ref().map(Following::epochs)),
+            reach: Reach::new(mesh, &inbox, following.as_ref().map(Following::epochs)),
             following,
             next_entry: Cell::new(0),
             next_object: Cell::new(0),

@@ -150,7 +150,7 @@ impl<V: Verbs> Pario<V> {
                 (Wire::Streams(streams), None)
             }
         };
-        let lives = (0..mesh.size()).map(Rank::from_index).map(|rank| (rank, wire.life_of(rank))).collect();
+        let lives = inbox.as_ref().map(|inbox| mesh.resets_before(inbox)).unwrap_or_default();
         let mut shared = Shared {
             rt: rt.clone(),
             mesh: mesh.clone(),

@@ -190,6 +190,11 @@ impl<T> Mailbox<T> {
         self.0.borrow_mut().queue.pop_front()
     }
 
+    /// How many of the values that wait are such.
+    pub fn count(&self, such: impl Fn(&T) -> bool) -> usize {
+        self.0.borrow().queue.iter().filter(|value| such(value)).count()
+    }
+
     /// Waits for the oldest value; an error once the mailbox is empty and every sender is gone.
     pub fn recv(&mut self) -> impl Future<Output = Result<T, Closed>> + '_ {
         poll_fn(|cx| {

@@ -82,7 +82,7 @@ impl<V: Verbs> Sdp<V> {
                 table: RefCell::new(Table::new(rt.random() as u32)),
                 listeners: RefCell::default(),
                 outboxes: RefCell::default(),
-                lives: RefCell::new(mesh.resets()),
+                lives: RefCell::new(mesh.resets_before(&inbox)),
                 moving: Signal::new(),
                 sooner: Signal::new(),
                 notices: Cell::new(false),
@@ -200,12 +200,7 @@ impl<V: Verbs> Sdp<V> {
                 Incoming::Message(received) => self.on_message(received),
                 // What had been sent may have been seen or not; the peer has forgotten all of it.
                 Incoming::PeerReset { peer, .. } => {
-                    // One that had begun anew before these sockets began was counted then.
-                    let most = self.shared.mesh.resets_of(peer);
-                    let mut lives = self.shared.lives.borrow_mut();
-                    let known = lives.entry(peer).or_default();
-                    *known = (*known + 1).min(most);
-                    drop(lives);
+                    *self.shared.lives.borrow_mut().entry(peer).or_default() += 1;
                     self.is_no_more(peer);
                 }
             }

@@ -4,13 +4,13 @@
 //! Then whatever of that incarnation is still on its way has no effect here: its queue pair is in the error state before
 //! [`Mesh::expel`] returns, so that a view which leaves it out begins behind its last operation.
 
-use super::Rank;
 use super::grounds::Grounds;
 use super::guest_host::Guests;
 use super::link::Event;
 use super::mesh::{Mesh, Shared};
 use super::operations::is_fixed;
 use super::peer::{Peer, keep};
+use super::{Inbox, Rank};
 use crate::rt::sync::{Mailbox, mailbox};
 use crate::rt::{QpHandle, WaitPoint};
 use std::collections::BTreeMap;
@@ -43,10 +43,11 @@ impl<V: Verbs> Mesh<V> {
         peer.map_or(0, |peer| peer.incarnations)
     }
 
-    /// The same of all peers, for who begins to count what the channels are told.
-    pub(crate) fn resets(&self) -> BTreeMap<Rank, u32> {
+    /// The same of all peers, before what waits in an inbox, for who begins to count what that is told: messages that came before it was
+    /// opened may be of boots that have ended since.
+    pub(crate) fn resets_before(&self, inbox: &Inbox) -> BTreeMap<Rank, u32> {
         let ranks = (0..self.size()).map(Rank::from_index);
-        ranks.map(|rank| (rank, self.resets_of(rank))).collect()
+        ranks.map(|rank| (rank, self.resets_of(rank).saturating_sub(inbox.resets_of(rank)))).collect()
     }
 
     /// Has nothing to do any more with an incarnation of a peer, for good:

@@ -107,6 +107,12 @@ impl Inbox {
     pub fn is_empty(&self) -> bool {
         self.mailbox.is_empty()
     }
+
+    /// How often it is to be told yet, behind messages that wait, that a peer began anew.
+    pub(super) fn resets_of(&self, rank: Rank) -> u32 {
+        self.mailbox.count(|incoming| matches!(incoming, Incoming::PeerReset { peer, .. } if *peer == rank))
+            as u32
+    }
 }
 
 struct Entry {

@@ -1,6 +1,6 @@
 //! Shared memory of nodes that do not agree on who is alive: it ends for all when one of them restarts, and for that one, too.
 
-use crate::common::{Cluster, Member, ms, rank};
+use crate::common::{Cluster, Member, NOBODYS, ms, rank, us};
 use crate::dsm_told::Found;
 use std::rc::Rc;
 use weft_protocols::dsm::{BarrierId, Dsm, DsmError, Grain, Placement, Shared, Thread};
@@ -9,9 +9,10 @@ use weft_sim::fault::{Fault, Link, Way};
 use weft_sim::{NodeId, Sim};
 use weft_verbs::Wait;
 
-/// The channel of shared memory, and the kinds of two of its messages.
+/// The channel of shared memory, and the kinds of some of its messages.
 const MEMORY: Channel = Channel(5);
 const DONE: u8 = 6;
+const ENTER: u8 = 7;
 const RESTARTED: u8 = 19;
 
 /// The bytes of a message about no minipage.
@@ -165,4 +166,63 @@ fn a_minipage_that_waits_for_room_is_not_written_to_what_its_requestor_is_next()
     cluster.run(ms(5));
     assert_eq!(later.take(), Some(Err(why)));
     assert_eq!(all[0].unfinished().map(|(_, open)| open), [0; 10]);
+}
+
+/// The first thing that is kept for it is a notice, which its next boot takes. Then there is room for the minipage behind that.
+#[test]
+fn a_minipage_that_waits_for_room_to_a_node_that_was_never_met_is_not_written_to_its_next_boot() {
+    let mut cluster = Cluster::narrow(3, 8, Wait::Notify, 1);
+    let link = Link::Pair(NodeId(1), NodeId(2));
+    cluster.plan(us(1), Fault::Cut { link, way: Way::Both, lasts: Some(ms(100)) });
+    let mut all: Vec<_> = cluster.members.iter().map(start).collect();
+    let placement = Placement::Node(rank(0));
+    let words = all[0].named::<u64>(1, 16, Grain::Bytes(64), placement).expect("it fits");
+    let store = |cluster: &Cluster, all: &[Dsm<Sim>], node: usize, index| {
+        let stores = move |mut thread: Thread<Sim>| async move { thread.store(words, index, 7).await };
+        call(&cluster.members[node], &all[node], stores)
+    };
+    let stored = [(0, 0), (1, 8)].map(|(node, index)| store(&cluster, &all, node, index));
+    cluster.run(ms(5));
+    let copied = load(&cluster.members[1], &all[1], words);
+    cluster.run(ms(5));
+    assert_eq!((stored.map(|end| end.take()), copied.take()), ([(); 2].map(|()| Some(Ok(()))), Some(Ok(7))));
+    let taken = store(&cluster, &all, 2, 0);
+    cluster.run(ms(2));
+    let loads = move |mut thread: Thread<Sim>| async move { thread.load(words, 8).await };
+    let asked = call(&cluster.members[2], &all[2], loads);
+    cluster.run(ms(5));
+    assert_eq!((taken.take(), asked.take()), (None, None));
+    assert!(all[1].stats().stalls > 0, "the minipage waits for room");
+    restart(&mut cluster, 2);
+    all[2] = start(&cluster.members[2]);
+    let found = load(&cluster.members[2], &all[2], words);
+    cluster.run(ms(20));
+    let later = load(&cluster.members[1], &all[1], words);
+    cluster.run(ms(5));
+    let why = DsmError::PeerReset(rank(2));
+    assert_eq!([found, later].map(|end| end.take()), [(); 2].map(|()| Some(Err(why.clone()))));
+    let mesh = &cluster.members[1].mesh;
+    assert_eq!(mesh.incarnation_of(rank(2)), None, "they have yet to meet");
+    cluster.run(ms(400));
+    assert!(mesh.incarnation_of(rank(2)).is_some(), "they have met");
+    assert_eq!(mesh.stats().reconnects, 0, "a write to what is gone breaks a connection");
+    assert_eq!(all[1].unfinished().map(|(_, open)| open), [0; 10]);
+}
+
+/// The first one has no memory yet when it is told that a thread has come to a barrier, and when who has said so begins anew.
+#[test]
+fn what_a_boot_asks_of_a_node_whose_memory_has_yet_to_begin_is_not_answered_to_the_next_boot() {
+    let mut cluster = Cluster::new(2, 9, Wait::Notify);
+    let enters = [&[ENTER][..], &[0; 8], &1_u32.to_le_bytes(), &5_u32.to_le_bytes()].concat();
+    cluster.members[1].mesh.send(rank(0), MEMORY, &enters).expect("there is room");
+    cluster.run(ms(5));
+    restart(&mut cluster, 1);
+    let mut inbox = cluster.members[1].mesh.open(MEMORY).expect("it is free");
+    cluster.members[1].mesh.send(rank(0), NOBODYS, &[0]).expect("there is room");
+    cluster.run(ms(20));
+    assert_eq!(cluster.members[0].mesh.resets_of(rank(1)), 1);
+    let dsm = start(&cluster.members[0]);
+    cluster.run(ms(5));
+    assert_eq!(take_all(&mut inbox), [message(RESTARTED, rank(1).get())]);
+    assert_eq!((dsm.stats().out_of_turn, dsm.stats().malformed), (0, 0));
 }

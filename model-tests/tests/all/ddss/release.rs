@@ -65,17 +65,23 @@ fn who_waits_for_a_lock_and_who_has_it_are_told_that_the_segment_is_gone() {
     });
 }
 
-/// The name is the one by which the segment was opened: its home is the name's, too.
+/// The name is the one by which the segment was opened: its home is the name's, too. The other one is kept elsewhere, where nobody knows of
+/// the release any more.
 #[test]
-fn who_looks_a_released_segment_up_by_its_own_name_is_told_so() {
+fn who_gives_a_released_segment_its_own_name_is_told_so_and_by_another_one_it_is_found_out_at_its_home() {
     on_three_nodes(async |nodes| {
         let [one, two, three] = &nodes[..] else { return };
         let key = one.open(Name(7), SPEC).await.expect("a segment").key();
         assert_eq!(two.release(key).await, Ok(()));
-        one.bind(Name(7), key).await.expect("the name is free");
-        assert_eq!(three.lookup(Name(7)).await, Ok(Some(key)));
+        assert_eq!(one.bind(Name(7), key).await, Err(DdssError::Released));
+        assert_eq!(three.lookup(Name(7)).await, Ok(None));
         let got = async { three.get(&three.attach(key)?, &mut [0; 64]).await };
         assert_eq!(got.await, Err(DdssError::Released));
+        three.open(Name(7), SPEC).await.expect("its name is free");
+        one.bind(Name(8), key).await.expect("the name is free");
+        assert_eq!(three.open(Name(8), SPEC).await.err(), Some(DdssError::Bound));
+        three.bind_instead(Name(8), None, Some(key)).await.expect("it stands for that");
+        three.open(Name(8), SPEC).await.expect("its name is free");
     });
 }
 

@@ -61,18 +61,28 @@ fn who_opens_a_name_that_stands_for_a_key_makes_no_segment_that_hides_it() {
     assert_eq!(home.on_open(rank(1), 6, name, own.spec), Action::Make);
 }
 
-/// A name may be bound to a key that it had, or to any that somebody has: that keeps nothing.
+/// A key may be bound by who has not heard yet that its segment goes, to the name that this had or to another one.
 #[test]
-fn a_key_that_a_name_stands_for_is_kept_only_while_its_segment_is() {
+fn a_name_comes_to_stand_for_no_key_whose_segment_goes_from_here_or_has_gone() {
     let mut home = home();
     let key = home.find(NAME).expect("it is kept");
     assert!(home.keeps(key) && !home.keeps(Key { at: EARLIER, ..key }));
     home.on_release(key, rank(1), 1, &[rank(0)]);
     assert!(!home.keeps(key), "it is going");
     home.forget(key);
+    assert_eq!((home.bind(Name(8), Some(key), None), home.find(Name(8))), (None, None));
     home.on_drained(NAME, AT, rank(0)).expect("nobody else uses it");
-    assert_eq!((home.bind(NAME, Some(key), None), home.find(NAME)), (Some(key), Some(key)));
-    assert!(!home.keeps(key), "its name stands for it, and it is gone");
+    for name in [NAME, Name(8)] {
+        assert_eq!((home.bind(name, Some(key), None), home.find(name)), (None, None));
+        assert_eq!(home.on_open(rank(1), 2, name, key.spec), Action::Make);
+    }
+    // Of what others keep, or an earlier incarnation of this node, nothing is known here.
+    for unknown in [Key { home: rank(3), ..key }, Key { incarnation: 8, ..key }] {
+        let there = home.find(NAME);
+        assert_eq!(home.bind(NAME, Some(unknown), there), Some(unknown));
+        assert_eq!(home.bind(NAME, Some(key), Some(unknown)), None);
+        assert_eq!(home.find(NAME), Some(unknown), "it stands for that yet");
+    }
 }
 
 #[test]
