@@ -67,6 +67,7 @@ mod distribution;
 mod error;
 mod group;
 mod guests;
+mod hello;
 mod messages;
 mod moves;
 mod name;

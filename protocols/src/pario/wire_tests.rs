@@ -79,9 +79,12 @@ fn streams(rt: &Rt<V>, fake: &Fake) -> Rc<Streams<V>> {
         oob: fake.clone(),
         names: ["n0", "n1"].map(String::from).to_vec(),
         me: Rank::from_index(0),
+        life: 1,
+        opened: Cell::default(),
         most: 0,
         asking: Open::default(),
         asked: Open::default(),
+        newest: RefCell::default(),
         taker: RefCell::default(),
     })
 }
@@ -119,6 +122,31 @@ fn a_server_goes_on_to_listen_after_one_who_came_could_not_be_taken() {
     fake.world.borrow_mut().now += PAUSE;
     while program.step() == Park::Again {}
     assert!(fake.world.borrow().accepts.is_empty());
+}
+
+/// On a link that fails for a while, what was written to a stream that was given up comes when the next one has been answered.
+#[test]
+fn a_stream_that_comes_behind_a_later_one_of_its_client_asks_nothing_and_ends_nothing() {
+    let fake = Fake::default();
+    let rt = Rt::<V>::new(&fake, RtConfig::default()).expect("the fake device obeys");
+    let (streams, seen) = (streams(&rt, &fake), Rc::new(RefCell::new(Vec::new())));
+    let told = Rc::clone(&seen);
+    streams.deliver_to(Rc::new(move |_, arrived| {
+        told.borrow_mut().push(match arrived {
+            Arrived::Request(frame) => frame.head[0],
+            _ => 0,
+        });
+    }));
+    let (client, mut program) = (Rank::from_index(1), rt.program());
+    for (number, asks) in [(2, 20), (1, 10), (3, 30)] {
+        let hello = Hello { client, life: 7, number };
+        let request = Frame { head: vec![asks], data: Vec::new() };
+        let stream = fake.stream_of(&bytes_of([hello.into_frame(), request]));
+        drop(rt.spawn(Rc::clone(&streams).answer_by(stream)));
+        while program.step() == Park::Again {}
+    }
+    // Its client is told of as gone, by 0, once: when its third stream takes the place of the second one.
+    assert_eq!(*seen.borrow(), [20, 0, 30]);
 }
 
 /// A machine that lost its power says nothing, and the system that asked it waits for a quarter of an hour.
