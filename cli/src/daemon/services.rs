@@ -47,8 +47,34 @@ struct Files<V: Verbs> {
     rank: u32,
     pario: Pario<V>,
     remote: Remote<V>,
-    /// The log of this daemon says that the disk failed.
-    warned: Cell<bool>,
+    /// What the log of this daemon says of the disk.
+    told: Cell<Disk>,
+}
+
+/// How the disk with a node's store is, the better first.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+enum Disk {
+    #[default]
+    Sound,
+    /// It has refused something.
+    Erred,
+    /// The server answers nothing about names any more.
+    Failed,
+}
+
+impl Disk {
+    fn after(errors: u64, failed: Option<&FsError>) -> Disk {
+        match (errors, failed) {
+            (_, Some(_)) => Disk::Failed,
+            (1.., None) => Disk::Erred,
+            (0, None) => Disk::Sound,
+        }
+    }
+
+    /// Whether this is worse than what was told last, and is to be told; then it has been.
+    fn is_news(self, told: &Cell<Disk>) -> bool {
+        self > told.replace(self)
+    }
 }
 
 /// What else a node can be given, where another one is in its way.
@@ -122,7 +148,7 @@ impl<V: Verbs> Services<V> {
         let start = |config| {
             let pario = Pario::start(rt, &mesh, config)?;
             let remote = Remote::new(rt, &pario);
-            Ok(Files { rank: own.rank, pario, remote, warned: Cell::new(false) })
+            Ok(Files { rank: own.rank, pario, remote, told: Cell::default() })
         };
         let files = files.map(start).transpose().map_err(|why: FsError| {
             let refused = if let FsError::Verbs(refused) = &why { Some(*refused) } else { None };
@@ -186,8 +212,8 @@ impl<V: Verbs> Files<V> {
     fn report(&self, report: &mut Report) {
         let (stats, failed) = (self.pario.stats(), self.pario.failed());
         let state = state_of_files(failed.as_ref());
-        if (failed.is_some() || stats.disk_errors > 0) && !self.warned.replace(true) {
-            let (rank, errors) = (self.rank, stats.disk_errors);
+        let (rank, errors) = (self.rank, stats.disk_errors);
+        if Disk::after(errors, failed.as_ref()).is_news(&self.told) {
             tracing::warn!("node {rank}: the disk with its store failed ({errors} errors); files: {state}");
         }
         let said = [
@@ -338,6 +364,15 @@ mod tests {
     fn a_server_that_cannot_use_its_disk_is_not_running() {
         assert_eq!(state_of_files(None), "running");
         assert_eq!(state_of_files(Some(&FsError::Damaged)), "disk failed: the directory's log is damaged");
+    }
+
+    #[test]
+    fn a_disk_is_told_of_when_it_fails_and_once_more_when_its_server_answers_nothing_any_more() {
+        let told = Cell::default();
+        let is_news = |errors, failed| Disk::after(errors, failed).is_news(&told);
+        assert!(!is_news(0, None));
+        assert!(is_news(1, None) && !is_news(2, None));
+        assert!(is_news(2, Some(&FsError::Damaged)) && !is_news(3, Some(&FsError::Damaged)));
     }
 
     #[test]

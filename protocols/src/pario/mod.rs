@@ -48,11 +48,11 @@
 //! | `server/machine` | the server: a state machine without I/O |
 //! | `server/tree`, `server/names`, `server/ranges` | its directories; what they stand for; turns at overlapping bytes |
 //! | `server/inode`, `server/answered`, `server/bars` | a file, as its home knows it; answers that are kept; files that are gone for good |
-//! | `server/log`, `server/store` | what a restart finds of the directory; where objects are kept |
+//! | `server/log`, `server/store`, `server/early` | what a restart finds of the directory; where objects are kept; what happens until then |
 //! | `server/check` | what a store has, told without a server |
 //! | `moves` | transfers of a unit by posted lists, and what a client does with an offer |
 //! | `watch` | whether servers that owe answers are still there |
-//! | `wire` | what carries requests and answers: the mesh, or byte streams |
+//! | `wire`, `hello` | what carries requests and answers: the mesh, or byte streams; which of a client's streams counts |
 //! | `server`, `service` | what carries out what the machine wants; what starts on a node |
 
 mod access;
@@ -67,6 +67,7 @@ mod distribution;
 mod error;
 mod group;
 mod guests;
+mod hello;
 mod messages;
 mod moves;
 mod name;

@@ -146,7 +146,8 @@ impl<V: Verbs> Pario<V> {
             super::config::Wire::Verbs => (Wire::Mesh(mesh.clone()), Some(mesh.open(CHANNEL)?)),
             super::config::Wire::Tcp => {
                 let names = mesh.names().to_vec();
-                let streams = Streams::start(rt, names, mesh.me(), config.unit, me < config.servers)?;
+                let own = (mesh.me(), mesh.incarnation());
+                let streams = Streams::start(rt, names, own, config.unit, me < config.servers)?;
                 (Wire::Streams(streams), None)
             }
         };

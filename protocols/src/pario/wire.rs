@@ -8,6 +8,7 @@
 
 use super::FsError;
 use super::config::STREAMS;
+use super::hello::{Hello, Newest};
 use super::messages::{Answer, Frame, Request};
 use crate::rt::Rt;
 use crate::rt::sync::Signal;
@@ -173,27 +174,43 @@ pub(super) struct Streams<V: Verbs> {
     /// Names of the nodes, by rank.
     names: Vec<String>,
     me: Rank,
+    /// This node's life.
+    life: u64,
+    /// Streams that were opened in it.
+    opened: Cell<u64>,
     /// The longest data of a frame.
     most: u32,
     /// By which this node asks.
     asking: Open,
     /// By which it is asked.
     asked: Open,
+    newest: RefCell<Newest>,
     taker: RefCell<Option<Rc<Taker>>>,
 }
 
 impl<V: Verbs> Streams<V> {
-    /// The streams of a node among others, with at most so much data in a frame. A server listens.
+    /// The streams of a node in one of its lives, among others, with at most so much data in a frame. A server listens.
     pub(super) fn start(
         rt: &Rt<V>,
         names: Vec<String>,
-        me: Rank,
+        (me, life): (Rank, u64),
         most: u32,
         listens: bool,
     ) -> Result<Rc<Streams<V>>, FsError> {
         let oob = rt.context().out_of_band()?;
-        let (asking, asked, taker) = (Open::default(), Open::default(), RefCell::default());
-        let streams = Rc::new(Streams { rt: rt.clone(), oob, names, me, most, asking, asked, taker });
+        let streams = Rc::new(Streams {
+            rt: rt.clone(),
+            oob,
+            names,
+            me,
+            life,
+            opened: Cell::default(),
+            most,
+            asking: Open::default(),
+            asked: Open::default(),
+            newest: RefCell::default(),
+            taker: RefCell::default(),
+        });
         if listens {
             let listener = streams.oob.listen(STREAMS)?;
             drop(rt.spawn(Rc::clone(&streams).accept(listener)));
@@ -252,9 +269,9 @@ impl<V: Verbs> Streams<V> {
         // One that fails at once ends as one that fails later: who asks by it knows nothing, and asks again.
         let stream = self.oob.connect(name, STREAMS).ok();
         let outgoing: Rc<Outgoing> = Rc::default();
-        // The first frame says who speaks.
-        let hello = Frame { head: self.me.get().to_le_bytes().to_vec(), data: Vec::new() };
-        outgoing.frames.borrow_mut().push_back(hello);
+        self.opened.set(self.opened.get() + 1);
+        let hello = Hello { client: self.me, life: self.life, number: self.opened.get() };
+        outgoing.frames.borrow_mut().push_back(hello.into_frame());
         self.asking.borrow_mut().insert(to, Rc::clone(&outgoing));
         drop(self.rt.spawn(Rc::clone(self).ask_by(to, Rc::clone(&outgoing), stream)));
         Ok(outgoing)
@@ -290,8 +307,10 @@ impl<V: Verbs> Streams<V> {
         let (mut reading, mut writing) = (Reading::default(), Writing::default());
         let outgoing: Rc<Outgoing> = Rc::default();
         let hello = next(&mut stream, &mut reading, &mut writing, &outgoing, self.most).await;
-        let client = hello.and_then(|frame| frame.head.try_into().ok());
-        let Some(client) = client.and_then(|rank| Rank::new(u32::from_le_bytes(rank))) else { return };
+        let hello = hello.and_then(|frame| Hello::of(&frame));
+        // By a stream that comes behind a later one its client asks nothing any more.
+        let Some(hello) = hello.filter(|hello| self.newest.borrow_mut().takes(*hello)) else { return };
+        let client = hello.client;
         let before = self.asked.borrow_mut().insert(client, Rc::clone(&outgoing));
         // A client has one stream: its last one has ended, though this end has not noticed.
         if let Some(before) = before {

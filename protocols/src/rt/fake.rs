@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 use std::io;
 use std::ops::Range;
 use std::rc::Rc;
-use std::task::{Context as TaskContext, Poll};
+use std::task::{Context as TaskContext, Poll, Waker};
 use weft_verbs::*;
 
 /// What the device remembers.
@@ -49,6 +49,8 @@ pub(crate) struct World {
     pub(crate) accepts: VecDeque<std::result::Result<(), io::ErrorKind>>,
     /// What comes of opening streams; without an entry none is.
     pub(crate) connects: VecDeque<Result<()>>,
+    /// Who wait for bytes of streams.
+    pub(crate) readers: Vec<Waker>,
 }
 
 impl World {
@@ -68,6 +70,7 @@ pub(crate) struct Fake {
     pub(crate) world: Rc<RefCell<World>>,
     /// Which completion queue or queue pair it is.
     index: u32,
+    /// Of a region its content, of a stream what has come and was not read.
     bytes: Rc<RefCell<Vec<u8>>>,
     /// Of a queue pair: the last handle tells of its destruction.
     _qp: Option<Rc<DropQp>>,
@@ -88,6 +91,20 @@ impl Drop for DropQp {
 impl Fake {
     fn with(&self, index: u32) -> Fake {
         Fake { index, world: Rc::clone(&self.world), bytes: Rc::default(), _qp: None }
+    }
+
+    /// A stream on which these bytes have come.
+    pub(crate) fn stream_of(&self, bytes: &[u8]) -> Fake {
+        let stream = self.with(0);
+        stream.arrive(bytes);
+        stream
+    }
+
+    /// Bytes come on a stream, or on the one that was opened by this handle.
+    pub(crate) fn arrive(&self, bytes: &[u8]) {
+        self.bytes.borrow_mut().extend_from_slice(bytes);
+        let readers = std::mem::take(&mut self.world.borrow_mut().readers);
+        readers.into_iter().for_each(Waker::wake);
     }
 }
 
@@ -387,7 +404,7 @@ impl OutOfBand<V> for Fake {
     }
     fn connect(&self, _node: &str, _service: Service) -> Result<Fake> {
         let next = self.world.borrow_mut().connects.pop_front();
-        next.unwrap_or(Err(VerbsError::Unsupported(Caps::OUT_OF_BAND))).map(|()| self.with(0))
+        next.unwrap_or(Err(VerbsError::Unsupported(Caps::OUT_OF_BAND))).map(|()| self.clone())
     }
 }
 
@@ -402,8 +419,15 @@ impl StreamListener<V> for Fake {
 }
 
 impl Stream for Fake {
-    fn poll_read(&mut self, _cx: &mut TaskContext<'_>, _into: &mut [u8]) -> Poll<io::Result<usize>> {
-        Poll::Pending
+    fn poll_read(&mut self, cx: &mut TaskContext<'_>, into: &mut [u8]) -> Poll<io::Result<usize>> {
+        let mut bytes = self.bytes.borrow_mut();
+        let n = into.len().min(bytes.len());
+        if n == 0 {
+            self.world.borrow_mut().readers.push(cx.waker().clone());
+            return Poll::Pending;
+        }
+        into.iter_mut().zip(bytes.drain(..n)).for_each(|(to, from)| *to = from);
+        Poll::Ready(Ok(n))
     }
     fn poll_write(&mut self, _cx: &mut TaskContext<'_>, _bytes: &[u8]) -> Poll<io::Result<usize>> {
         Poll::Pending

@@ -4,6 +4,7 @@ mod absent;
 mod answered;
 mod bars;
 mod check;
+mod early;
 mod inode;
 mod log;
 mod machine;
@@ -26,6 +27,7 @@ use super::wire::{LONGEST, PAUSE};
 use super::{FsConfig, FsError, Handle, Movers, Storage, Wire};
 use crate::rt::{BufferGuard, Label, LabelGuard};
 use crate::transport::Rank;
+use early::Early;
 use log::Log;
 pub(super) use machine::Event;
 use machine::{Action, Directory, Machine, Stage};
@@ -39,7 +41,7 @@ pub(super) struct Server<V: Verbs> {
     /// None until the server knows what its disk has.
     machine: RefCell<Option<Machine>>,
     /// What happened before that.
-    early: RefCell<Vec<Event>>,
+    early: RefCell<Early>,
     store: Store<V>,
     staging: V::Mr,
     _label: LabelGuard,
@@ -187,7 +189,8 @@ pub(super) async fn recover<V: Verbs>(shared: Rc<Shared<V>>) {
     }
     // What an earlier life unlinked and did not remove.
     on(&shared, Event::Heard { client: me, open: Vec::new(), more: false });
-    for event in server.early.take() {
+    let early = server.early.borrow_mut().take();
+    for event in early {
         on(&shared, event);
     }
 }
@@ -236,14 +239,7 @@ pub(super) fn on<V: Verbs>(shared: &Rc<Shared<V>>, event: Event) {
     let mut actions = Vec::new();
     match &mut *server.machine.borrow_mut() {
         Some(machine) => machine.on(event, &mut actions),
-        None => {
-            let mut early = server.early.borrow_mut();
-            // What a client's earlier life asked for is of no use to it.
-            if let Event::Reset { client } = &event {
-                early.retain(|event| !matches!(event, Event::Request { from, .. } if from == client));
-            }
-            return early.push(event);
-        }
+        None => actions.extend(server.early.borrow_mut().on(event, shared.mesh.incarnation())),
     }
     for action in actions {
         let client = shared.life_of(action.client().unwrap_or(shared.mesh.me()));
