@@ -23,7 +23,7 @@ impl fmt::Display for Member {
 pub struct Ballot {
     /// Counts up.
     pub round: u32,
-    /// The proposer's incarnation: a node that restarts cannot use its ballots again.
+    /// The proposer's incarnation: a node that restarts cannot use its ballots again, and no other node has it.
     pub by: u64,
 }
 

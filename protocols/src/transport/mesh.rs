@@ -30,6 +30,9 @@ use weft_verbs::{AccessFlags, Context, DeviceAttr, PinnedMemory, ProtectionDomai
 /// Bytes that reads and writes move through pooled buffers; more get a region of their own.
 pub(super) const BULK: u32 = 4096;
 
+/// Bits of an incarnation's number that are its rank.
+const RANK_BITS: u32 = 20;
+
 /// What the mesh has on one rail.
 pub(super) struct Rail<V: Verbs> {
     pub(super) rt: Rt<V>,
@@ -268,7 +271,9 @@ impl<V: Verbs> Mesh<V> {
             // Never 0, which stands for an unknown incarnation.
             session: match config.makes(Planted::ReusesSession) {
                 true => u64::from(config.me.get()),
-                false => rt.identity(),
+                // A server knows its guests by this alone.
+                false if config.is_guest => rt.identity(),
+                false => incarnation(config.me, rt.identity()),
             },
             sink: CompletionSink::new(),
             word_pool: pool(&rails[0].pd, 8),
@@ -480,6 +485,12 @@ impl<V: Verbs> Mesh<V> {
     }
 }
 
+/// An incarnation's number: its rank, and what tells it from other boots of its node. So no other node has it, whatever is drawn at random:
+/// members order their proposals by it, and two that had one would be taken for one proposer.
+fn incarnation(me: Rank, identity: u64) -> u64 {
+    u64::from(me.get()) << (64 - RANK_BITS) | identity >> RANK_BITS
+}
+
 /// Refuses what cannot work, and lowers what the device has less of.
 fn checked<V: Verbs>(mut config: MeshConfig, rt: &Rt<V>) -> Result<MeshConfig, TransportError> {
     let refuse = |field: &'static str, value: u64, must| Err(TransportError::Config { field, value, must });
@@ -552,4 +563,19 @@ fn checked_with(mut config: MeshConfig, device: &DeviceAttr) -> Result<MeshConfi
     }
     config.rd_atomic = config.rd_atomic.min(device.max_rd_atomic).min(device.max_dest_rd_atomic).max(1);
     Ok(config)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_other_node_and_no_other_boot_has_an_incarnation_s_number() {
+        let [one, two] = [1, 2].map(|rank| Rank::new(rank).expect("not zero"));
+        for drawn in [1, u64::MAX] {
+            assert_ne!(incarnation(one, drawn), incarnation(two, drawn));
+            assert_ne!(incarnation(one, drawn), incarnation(one, drawn ^ 1 << RANK_BITS));
+        }
+        assert_ne!(incarnation(one, 1), 0, "which stands for an unknown one");
+    }
 }
