@@ -65,7 +65,7 @@ pub enum Step {
     Prefetch(usize, Soon),
     /// All words from one to another are copied out by one call: each minipage's part is one access.
     Read(usize, usize),
-    /// The same words are all set to this by one call.
+    /// The same words are set by one call: the first one to this, and each next one to one more, so that no two are alike.
     Write(usize, usize, u64),
     /// The lock is taken.
     Lock,
@@ -95,6 +95,11 @@ pub enum Claiming {
     Add,
     /// The same, unless it takes longer than that.
     Try,
+}
+
+/// What [`Step::Write`] sets a word to, of those that begin with `first`.
+pub fn written(value: u64, first: usize, word: usize) -> u64 {
+    value.wrapping_add((word - first) as u64)
 }
 
 const WHOLE: [(&str, Step); 4] =
@@ -186,8 +191,8 @@ fn made(text: &str) -> Result<Made, SizeError> {
 }
 
 /// A step in words: `x1` stores, `x?` loads, `x+` adds one, `x^1` swaps, `x0>1` stores one if zero is there, `x~` prefetches and `x~~` to
-/// change it, `x*` stores one more than was loaded last, `xz[` reads all from x to z and `xz]1` sets it to one,
-/// `b` waits for all, `l` and `u` lock and unlock, `f` frees; `xy&` claims x and y to read
+/// change it, `x*` stores one more than was loaded last, `xz[` reads all from x to z and `xz]1` sets them to one, two and
+/// three, `b` waits for all, `l` and `u` lock and unlock, `f` frees; `xy&` claims x and y to read
 /// them, `xy!` to add one to each, `xy%` the same unless it takes too long.
 fn step(text: &str) -> Result<Step, SizeError> {
     if let Some((_, step)) = WHOLE.iter().find(|(letter, _)| *letter == text) {

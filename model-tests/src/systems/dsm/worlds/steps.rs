@@ -297,6 +297,11 @@ impl<R: Reading, E: Record<Event>> Running<R, E> {
         self.happens(id, What::Copies(begin, end));
         let (thread, words) = (&mut self.client.thread, self.client.words);
         let mut copied = vec![value.unwrap_or_default(); (end - begin) as usize + 1];
+        // A part that is taken from another one's place is told from its own.
+        if let Some(value) = value {
+            let at = |word: usize| (self.words.place(word, WORDS_A_PAGE) - begin) as usize;
+            (from..=to).for_each(|word| copied[at(word)] = program::written(value, from, word));
+        }
         let copying = async {
             match value {
                 Some(_) => thread.write(words, begin as usize, &copied).await,
