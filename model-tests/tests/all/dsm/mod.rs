@@ -210,7 +210,7 @@ fn a_reader_that_takes_its_data_from_another_one_sees_what_that_one_sees() {
 
 #[test]
 fn a_claim_keeps_threads_of_its_own_node_away_and_lets_go_when_it_is_given_up() {
-    for name in ["dsm-claims-at-home", "dsm-claims-given-up"] {
+    for name in ["dsm-claims-at-home", "dsm-claims-to-read", "dsm-claims-given-up"] {
         let report = explore(name, Size::default(), 0, FaultSet::NONE);
         assert!(report.held() && report.exhaustive, "{name}");
     }

@@ -138,6 +138,7 @@ worlds! {
     "dsm-claims-cross" Repaired, Held, Apart, "xy!,xy!" on "0,1" by 2, "two threads claim the same words: neither waits for the other for ever";
     "dsm-claims-of-one" Repaired, Held, Together, "xy!,xy!" on "0,1" by 2, "two threads claim the same words of one minipage: what a claim stores is one";
     "dsm-claims-at-home" Repaired, Held, Together, "x!,x+,x?" on "0,0,1" by 2, "a claim keeps the threads of its own node away, too";
+    "dsm-claims-to-read" Repaired, Held, Apart, "x+.x+,xy&" on "0,0" by 1, "nobody stores between what a claim to read has first and what it has last";
     "dsm-claims-given-up" Repaired, Held, Apart, "x+.xy%,x+" on "0,1" by 2, "a claim that is given up lets go of what it had";
     "dsm-dropped" Repaired, Held, Together, "x+-.x?,x+" on "0,1" by 2, "an access is dropped at any moment: it is executed or not, and all others go on";
     "dsm-dropped-joined" Repaired, Held, Together, "x+-,x+,x+" on "0,0,1" by 2, "the same, while another thread of the node waits for the same grant";
