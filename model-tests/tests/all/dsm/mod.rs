@@ -216,6 +216,22 @@ fn a_claim_keeps_threads_of_its_own_node_away_and_lets_go_when_it_is_given_up() 
     }
 }
 
+/// Both report it to its manager, which is one of the two.
+#[test]
+fn a_book_that_is_made_anew_has_all_who_have_a_copy() {
+    let report = explore("dsm-crash-shared", Size::default(), 0, FaultSet::NONE);
+    assert!(report.held() && report.exhaustive);
+}
+
+#[test]
+fn a_death_is_told_of_once_and_by_a_node_that_outlives_it() {
+    let builds = |name, threads| common::entry(name).build(&Size::new([("threads", threads)])).is_ok();
+    assert!(builds("dsm-crash-shared", "d.x?,x?") && builds("dsm-crash-shared", "x?,x?"));
+    assert!(!builds("dsm-crash-shared", "x?.d,d.x?"), "who would tell of it?");
+    assert!(!builds("dsm-crash", "x+.d,x+"), "each of them may be the one that dies");
+    assert!(!builds("dsm-joins", "x+.d,x?,x+"), "nobody dies there");
+}
+
 /// Each on four nodes with two threads each, and with pulls, while links fail.
 #[test]
 fn applications_come_to_what_a_sequential_run_comes_to_while_links_fail() {

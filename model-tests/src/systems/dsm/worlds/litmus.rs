@@ -56,6 +56,9 @@ struct Litmus<R> {
 
 pub fn make<R: Reading>(plan: Plan, reading: R, size: &Size) -> Result<Box<dyn AnyModel>, SizeError> {
     let program = Program::read(&plan, size)?;
+    if program.tellers().next().is_some() {
+        return Err(SizeError("nobody dies in this world, and no thread tells of a death (d)".into()));
+    }
     // Who says that calls are dropped does nothing else.
     let nodes = program.last_node() + 1 + u32::from(program.may_drop());
     size.within("nodes", nodes, 2..=5)?;

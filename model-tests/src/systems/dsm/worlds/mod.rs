@@ -41,7 +41,12 @@ const LITMUS_KEYS: &[Key] = &[
 
 /// What may be said of a world where a node dies.
 const MORTAL_KEYS: &[Key] = &[
-    KEYS[0],
+    Key {
+        name: "threads",
+        help: "what each thread does, as in x1.y?,y1.x?: store, load, add (x+), swap (x^1), compare and exchange (x0>1), prefetch (x~, x~~), \
+               copy (xz[, xz]1), barrier (b), claim (xy&, xy!), free (f), tell of the death from here on (d); with - behind it the call may \
+               be dropped at any moment",
+    },
     KEYS[1],
     KEYS[2],
     KEYS[3],
@@ -85,6 +90,8 @@ fn mortal() -> Vec<Entry> {
             "any node dies at any moment while a reader takes the data itself";
         "dsm-crash-free" Repaired, Held, Apart, "f,y~" on "0,1" of 3 by 2,
             "any node dies at any moment while memory is freed: those that live go on with that";
+        "dsm-crash-shared" Repaired, Held, Together, "x?.d,x?" on "0,1" of 3 by 1 without 2,
+            "a node dies when two others have a copy: the book has both still";
         "planted-dsm-old-words" Otherwise(ViewsChecked), Violated, Together, "x+,x+" on "0,1" of 3 by 0,
             "what was said before a node died counts after that";
         "planted-dsm-older-version" Otherwise(LostWithReceiver), Violated, Together, "x+,x+,x+" on "0,1,2" of 3 by 0 without 1,

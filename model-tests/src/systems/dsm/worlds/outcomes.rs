@@ -123,7 +123,7 @@ fn after(so_far: &Outcome, thread: usize, step: Step) -> Outcome {
         }
         Step::Bump(word) => access(word, Op::Store(so_far.seen[thread].last().map_or(1, |last| last + 1))),
         Step::Free => then.words = [0; WORDS],
-        Step::Barrier | Step::Prefetch(..) | Step::Lock | Step::Unlock => {}
+        Step::Barrier | Step::Prefetch(..) | Step::Lock | Step::Unlock | Step::Tell => {}
     }
     then
 }

@@ -17,6 +17,7 @@ use std::rc::Rc;
 use weft_protocols::dsm::{Dsm, DsmError, Grain, Placement, Reading, Shared};
 use weft_protocols::locks::{Grant, LockClient, LockService, Mode};
 use weft_protocols::rt::Rt;
+use weft_protocols::rt::sync::Signal;
 use weft_protocols::transport::Rank;
 use weft_sim::Sim;
 
@@ -27,6 +28,27 @@ pub struct Seen {
     pub by_thread: Rc<RefCell<Vec<Vec<u64>>>>,
     /// How many calls were dropped.
     pub dropped: Rc<Cell<u32>>,
+    /// When a thread has it told who is dead.
+    pub told: Rc<Moment>,
+}
+
+/// A moment that a thread's step makes.
+#[derive(Default)]
+pub struct Moment {
+    has_come: Cell<bool>,
+    comes: Signal,
+}
+
+impl Moment {
+    fn come(&self) {
+        self.has_come.set(true);
+        self.comes.notify();
+    }
+
+    /// Waits until it has come.
+    pub async fn wait(&self) {
+        self.comes.until(|| self.has_come.get()).await;
+    }
 }
 
 /// A program, and where its threads run.
@@ -76,6 +98,13 @@ impl Program {
         self.threads.iter().flatten().any(|made| made.may_drop)
     }
 
+    /// By step that tells of a death: the node that does.
+    pub fn tellers(&self) -> impl Iterator<Item = u32> {
+        let steps = self.threads.iter().zip(&self.nodes);
+        let steps = steps.flat_map(|(thread, node)| thread.iter().map(move |made| (made.step, *node)));
+        steps.filter(|(step, _)| *step == Step::Tell).map(|(_, node)| node)
+    }
+
     /// Its size.
     pub fn size(&self) -> Size {
         self.sized(&self.threads, &self.nodes)
@@ -120,7 +149,7 @@ impl Program {
         let placed = !self.threads.iter().flatten().any(copies);
         let recorder = Places { placed, recorder: recorder.clone() };
         let by_thread = Rc::new(RefCell::new(vec![Vec::new(); self.threads.len()]));
-        let seen = Seen { by_thread, dropped: Rc::default() };
+        let seen = Seen { by_thread, dropped: Rc::default(), told: Rc::default() };
         let quits = self.quits(members);
         for (index, (thread, node)) in (0..).zip(self.threads.iter().zip(&self.nodes)) {
             let (member, dsm) = (&members[*node as usize], &services[*node as usize]);
@@ -255,6 +284,7 @@ impl<R: Reading, E: Record<Event>> Running<R, E> {
                     grant.unlock().await;
                 }
             }
+            Step::Tell => self.seen.told.come(),
             Step::Free => {
                 let freeing = self.client.thread.free(self.client.words);
                 let freed = Quits::call(quits.as_deref(), freeing).await;
