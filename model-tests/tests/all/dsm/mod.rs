@@ -70,7 +70,7 @@ fn explore(name: &str, size: Size, faults: u32, kinds: FaultSet) -> Report {
 }
 
 /// The worlds that a debug build explores in seconds.
-const LITMUS: [&str; 17] = [
+const LITMUS: [&str; 18] = [
     "dsm-sb",
     "dsm-mp",
     "dsm-lb",
@@ -85,6 +85,7 @@ const LITMUS: [&str; 17] = [
     "dsm-barrier",
     "dsm-claims",
     "dsm-claims-cross",
+    "dsm-claims-in-turn",
     "dsm-claims-of-one",
     "dsm-prefetch",
     "dsm-free",

@@ -7,19 +7,22 @@ use super::claims::{self, Claimed};
 use super::litmus::{Plan, WORDS_A_PAGE, nodes_of};
 use super::outcomes::sees;
 use super::program::{self, Claiming, Made, Soon, Step, Thread, WORDS, Words};
-use crate::explore::{Size, SizeError};
+use crate::explore::{Size, SizeError, Value};
 use crate::harness::{Member, Quits};
 use crate::history::{ClientId, RequestId};
 use crate::record::Record;
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
-use weft_protocols::dsm::{Dsm, DsmError, Grain, Placement, Reading, Shared};
+use weft_protocols::dsm::{Dsm, DsmError, Grain, PageId, Placement, Reading, Shared};
 use weft_protocols::locks::{Grant, LockClient, LockService, Mode};
 use weft_protocols::rt::Rt;
 use weft_protocols::rt::sync::Signal;
 use weft_protocols::transport::Rank;
 use weft_sim::Sim;
+
+/// How a size says that all nodes manage minipages, in turn.
+const IN_TURN: &str = "turn";
 
 /// What is seen of an execution. Clones are the same.
 #[derive(Clone)]
@@ -56,8 +59,8 @@ pub struct Program {
     pub words: Words,
     pub threads: Vec<Thread>,
     pub nodes: Vec<u32>,
-    /// The node that manages all minipages at first.
-    pub manager: u32,
+    /// The node that manages all minipages at first; none: all nodes in turn.
+    pub manager: Option<u32>,
     /// What else its world takes, which none of its sizes changes.
     also: Vec<(&'static str, u32)>,
 }
@@ -68,7 +71,11 @@ impl Program {
         let threads = program::read(&size.text("threads").unwrap_or_else(|| plan.threads.into()))?;
         let words = size.text("words").map_or(Ok(plan.words), |name| Words::read(&name))?;
         let nodes = nodes_of(size, plan.nodes, threads.len())?;
-        let manager = size.number("manager")?.unwrap_or(plan.manager);
+        let manager = match size.text("manager").as_deref() {
+            None => plan.manager,
+            Some(IN_TURN) => None,
+            Some(_) => size.number("manager")?,
+        };
         Ok(Program { words, threads, nodes, manager, also: Vec::new() })
     }
 
@@ -80,7 +87,12 @@ impl Program {
 
     /// The last node that runs a thread, or manages.
     pub fn last_node(&self) -> u32 {
-        self.nodes.iter().copied().fold(self.manager, u32::max)
+        self.nodes.iter().copied().chain(self.manager).max().unwrap_or_default()
+    }
+
+    /// Which of so many nodes manages a minipage at first.
+    pub fn manager_of(&self, page: PageId, nodes: u32) -> u32 {
+        self.manager.unwrap_or(page.index % nodes)
     }
 
     /// Whether any of its threads locks.
@@ -123,14 +135,15 @@ impl Program {
             ("nodes", nodes.join(",")),
             ("words", self.words.name().into()),
         ]);
-        size.set("manager", self.manager);
+        size.set("manager", self.manager.map_or(IN_TURN.into(), Value::from));
         self.also.iter().for_each(|(key, value)| size.set(*key, *value));
         size
     }
 
     /// The words that its threads access.
     pub fn shared<R: Reading>(&self, dsm: &Dsm<Sim, R>) -> Shared<[u64]> {
-        let placement = Placement::Node(Rank::from_index(self.manager));
+        let one = self.manager.map(Rank::from_index);
+        let placement = one.map_or(Placement::RoundRobin, Placement::Node);
         // Words that are together need no memory but their own minipage's; the others' stay as they always were.
         let len = self.words.all(WORDS_A_PAGE).max(WORDS * WORDS_A_PAGE as usize);
         let shared = dsm.named(0, len, Grain::Bytes(8 * WORDS_A_PAGE), placement);
