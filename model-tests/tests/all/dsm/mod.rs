@@ -70,7 +70,7 @@ fn explore(name: &str, size: Size, faults: u32, kinds: FaultSet) -> Report {
 }
 
 /// The worlds that a debug build explores in seconds.
-const LITMUS: [&str; 17] = [
+const LITMUS: [&str; 18] = [
     "dsm-sb",
     "dsm-mp",
     "dsm-lb",
@@ -85,6 +85,7 @@ const LITMUS: [&str; 17] = [
     "dsm-barrier",
     "dsm-claims",
     "dsm-claims-cross",
+    "dsm-claims-in-turn",
     "dsm-claims-of-one",
     "dsm-prefetch",
     "dsm-free",
@@ -210,10 +211,26 @@ fn a_reader_that_takes_its_data_from_another_one_sees_what_that_one_sees() {
 
 #[test]
 fn a_claim_keeps_threads_of_its_own_node_away_and_lets_go_when_it_is_given_up() {
-    for name in ["dsm-claims-at-home", "dsm-claims-given-up"] {
+    for name in ["dsm-claims-at-home", "dsm-claims-to-read", "dsm-claims-given-up"] {
         let report = explore(name, Size::default(), 0, FaultSet::NONE);
         assert!(report.held() && report.exhaustive, "{name}");
     }
+}
+
+/// Both report it to its manager, which is one of the two.
+#[test]
+fn a_book_that_is_made_anew_has_all_who_have_a_copy() {
+    let report = explore("dsm-crash-shared", Size::default(), 0, FaultSet::NONE);
+    assert!(report.held() && report.exhaustive);
+}
+
+#[test]
+fn a_death_is_told_of_once_and_by_a_node_that_outlives_it() {
+    let builds = |name, threads| common::entry(name).build(&Size::new([("threads", threads)])).is_ok();
+    assert!(builds("dsm-crash-shared", "d.x?,x?") && builds("dsm-crash-shared", "x?,x?"));
+    assert!(!builds("dsm-crash-shared", "x?.d,d.x?"), "who would tell of it?");
+    assert!(!builds("dsm-crash", "x+.d,x+"), "each of them may be the one that dies");
+    assert!(!builds("dsm-joins", "x+.d,x?,x+"), "nobody dies there");
 }
 
 /// Each on four nodes with two threads each, and with pulls, while links fail.

@@ -65,3 +65,18 @@ pub fn books<R: Reading>(
         None => Ok(()),
     }
 }
+
+/// Each minipage is in the book of the node that manages it, and in no other one.
+///
+/// # Errors
+///
+/// One is in another node's.
+pub fn kept_by<R: Reading>(services: &[Dsm<Sim, R>], manager: impl Fn(PageId) -> u32) -> Result<(), String> {
+    for (node, dsm) in (0..).zip(services) {
+        let book = dsm.audit().book;
+        if let Some((page, ..)) = book.iter().find(|(page, ..)| manager(*page) != node) {
+            return Err(format!("n{node} manages minipage {}, and not n{}", page.index, manager(*page)));
+        }
+    }
+    Ok(())
+}

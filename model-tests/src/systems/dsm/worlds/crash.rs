@@ -4,16 +4,20 @@
 //! one. Who is told so leaves the dead out from there on, as the membership has it do: expels it, and begins the view without it. The
 //! dead is told, too, and stops. Until each of that happens it goes on; so what it does is all that a node can have done which
 //! crashes at any event, and more. Where a second node dies, the witness says that next: at each node at any point behind the first.
+//!
+//! The witness itself goes on without the dead at once, and has got nothing before that. Where a thread has a step that tells (`d`), its node
+//! is the witness, and says so from there on: then it may have what its thread accessed before.
 
 use super::super::history::{Event, What};
 use super::super::oracles::DsmOracles;
 use super::super::tell_of_others;
 use super::books::books;
 use super::litmus::{ByThread, Plan, WORDS_A_PAGE};
-use super::steps::Program;
+use super::steps::{Moment, Program};
 use crate::explore::{AnyModel, Coverage, Size, SizeError, Violation};
 use crate::harness::{self, Harness, Model, Shape};
 use crate::oracle::Conduct;
+use std::rc::Rc;
 use weft_protocols::dsm::{Alive, Dsm, DsmConfig, DsmStats, Reading, Shared};
 use weft_protocols::members::{Change, Member, View, ViewId};
 use weft_protocols::rt::Rt;
@@ -57,6 +61,12 @@ pub fn make<R: Reading>(plan: Plan, reading: R, size: &Size) -> Result<Box<dyn A
         let why = "threads of a world where a node dies have no lock (l, u), and give up no claim (%)";
         return Err(SizeError(why.into()));
     }
+    let tellers: Vec<u32> = program.tellers().collect();
+    let lives = |node: &u32| dies.is_some() && Some(*node) != dies && Some(*node) != then;
+    if tellers.len() > 1 || !tellers.iter().all(lives) {
+        let why = "one thread tells of a death, once (d), at a node that lives: say which one dies";
+        return Err(SizeError(why.into()));
+    }
     let program = program.with("all", Some(all)).with("dies", dies).with("then", then);
     Ok(Harness::boxed(Crash { name: plan.name, program, all, dies, then, pulls: plan.pulls, reading }))
 }
@@ -88,6 +98,13 @@ impl Deaths {
 
     fn has(&self, rank: Rank) -> bool {
         self.dead.iter().any(|dead| dead.rank == rank)
+    }
+
+    /// The next node behind the first one that lives.
+    fn witness(&self, nodes: usize) -> usize {
+        let behind = self.dead[0].rank.index() + 1;
+        let mut others = (0..nodes).map(|node| (behind + node) % nodes);
+        others.find(|node| !self.has(Rank::from_index(*node as u32))).expect("two die at most")
     }
 
     /// A node leaves out the one of this number; who it is stops.
@@ -207,14 +224,12 @@ impl<R: Reading> Model for Crash<R> {
             all.push(changes);
         }
         let shared = self.program.shared(&services[0]);
-        self.program.start(members, &services, &[], recorder);
-        // The next one that lives.
-        let behind = deaths.dead[0].rank.index() + 1;
-        let mut others = (0..members.len()).map(|node| (behind + node) % members.len());
-        let witness = others.find(|node| !deaths.has(Rank::from_index(*node as u32)));
-        let witness = witness.expect("two die at most");
+        let seen = self.program.start(members, &services, &[], recorder);
+        let teller = self.program.tellers().next();
+        let witness = teller.map_or_else(|| deaths.witness(members.len()), |node| node as usize);
+        let told = teller.map(|_| seen.told);
         let (rt, mesh) = (members[witness].rt.clone(), members[witness].mesh.clone());
-        members[witness].rt.spawn(tells(rt, mesh, all[witness].clone(), deaths.clone()));
+        members[witness].rt.spawn(tells(rt, mesh, all[witness].clone(), deaths.clone(), told));
         State { services, shared, deaths, _changes: all }
     }
 
@@ -255,8 +270,17 @@ impl<R: Reading> Model for Crash<R> {
     }
 }
 
-/// Tells the others, and leaves the dead out itself.
-async fn tells(rt: Rt<Sim>, mesh: Mesh<Sim>, changes: MailboxSender<Change>, deaths: Deaths) {
+/// Tells the others, and leaves the dead out itself: at once, or when a thread says so.
+async fn tells(
+    rt: Rt<Sim>,
+    mesh: Mesh<Sim>,
+    changes: MailboxSender<Change>,
+    deaths: Deaths,
+    when: Option<Rc<Moment>>,
+) {
+    if let Some(when) = when {
+        when.wait().await;
+    }
     for number in 0..deaths.dead.len() {
         let others = (0..mesh.size()).map(Rank::from_index).filter(|node| *node != mesh.me());
         for node in others {

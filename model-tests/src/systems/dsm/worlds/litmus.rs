@@ -3,7 +3,7 @@
 
 use super::super::history::{Event, What};
 use super::super::oracles::DsmOracles;
-use super::books::books;
+use super::books::{books, kept_by};
 use super::outcomes::{Outcome, outcomes};
 use super::program::Words;
 use super::steps::{Program, Seen};
@@ -28,7 +28,8 @@ pub struct Plan {
     pub words: Words,
     pub threads: &'static str,
     pub nodes: &'static str,
-    pub manager: u32,
+    /// The node that manages all minipages; none: all nodes in turn.
+    pub manager: Option<u32>,
     pub pulls: bool,
     /// Whether connections have room for one message.
     pub narrow: bool,
@@ -56,6 +57,9 @@ struct Litmus<R> {
 
 pub fn make<R: Reading>(plan: Plan, reading: R, size: &Size) -> Result<Box<dyn AnyModel>, SizeError> {
     let program = Program::read(&plan, size)?;
+    if program.tellers().next().is_some() {
+        return Err(SizeError("nobody dies in this world, and no thread tells of a death (d)".into()));
+    }
     // Who says that calls are dropped does nothing else.
     let nodes = program.last_node() + 1 + u32::from(program.may_drop());
     size.within("nodes", nodes, 2..=5)?;
@@ -160,7 +164,9 @@ impl<R: Reading> Model for Litmus<R> {
 
     fn finish(&self, state: &State<R>, members: &[Member], _: &Recorder<ByThread>) -> Result<(), Violation> {
         self.judge_each(state, members)?;
-        books(&state.services, state.shared, |_| true).map_err(|text| Violation::new("book", text))?;
+        let kept = books(&state.services, state.shared, |_| true)
+            .and_then(|()| kept_by(&state.services, |page| self.program.manager_of(page, self.nodes)));
+        kept.map_err(|text| Violation::new("book", text))?;
         let outcome = self.outcome(state);
         match self.allowed.iter().any(|(allowed, _)| *allowed == outcome) {
             true => Ok(()),

@@ -20,12 +20,22 @@ const KEYS: &[Key] = &[
                copy (xz[, xz]1), barrier (b), claim (xy&, xy!), free (f); with - behind it the call may be dropped at any moment",
     },
     Key { name: "nodes", help: "the node of each thread, as in 0,1" },
-    Key { name: "manager", help: "the node that manages all minipages" },
+    Key { name: "manager", help: "the node that manages all minipages, or turn: all nodes do in turn" },
     Key {
         name: "words",
         help: "whether words are together in a minipage, apart in minipages of one page, or on pages of their own",
     },
 ];
+
+/// The node that manages all minipages; none where all do in turn.
+macro_rules! managed_by {
+    (turn) => {
+        None
+    };
+    ($node:literal) => {
+        Some($node)
+    };
+}
 
 /// What may be said of a world where nobody dies.
 const LITMUS_KEYS: &[Key] = &[
@@ -41,7 +51,12 @@ const LITMUS_KEYS: &[Key] = &[
 
 /// What may be said of a world where a node dies.
 const MORTAL_KEYS: &[Key] = &[
-    KEYS[0],
+    Key {
+        name: "threads",
+        help: "what each thread does, as in x1.y?,y1.x?: store, load, add (x+), swap (x^1), compare and exchange (x0>1), prefetch (x~, x~~), \
+               copy (xz[, xz]1), barrier (b), claim (xy&, xy!), free (f), tell of the death from here on (d); with - behind it the call may \
+               be dropped at any moment",
+    },
     KEYS[1],
     KEYS[2],
     KEYS[3],
@@ -53,7 +68,7 @@ const MORTAL_KEYS: &[Key] = &[
 /// The worlds where a node dies.
 fn mortal() -> Vec<Entry> {
     macro_rules! mortal {
-        ($($name:literal $reading:expr, $expected:ident, $words:ident, $threads:literal on $nodes:literal of $all:literal by $manager:literal $(without $dies:literal $(then $then:literal)?)? $([$how:ident])?, $about:literal;)*) => {
+        ($($name:literal $reading:expr, $expected:ident, $words:ident, $threads:literal on $nodes:literal of $all:literal by $manager:tt $(without $dies:literal $(then $then:literal)?)? $([$how:ident])?, $about:literal;)*) => {
             vec![$(Entry {
                 name: $name,
                 about: $about,
@@ -64,7 +79,7 @@ fn mortal() -> Vec<Entry> {
                     let then = [$($(Some($then),)?)? None][0];
                     let pulls = [$(stringify!($how),)? ""].contains(&"pulling");
                     let (words, narrow) = (Words::$words, false);
-                    let plan = Plan { name: $name, words, threads: $threads, nodes: $nodes, manager: $manager, pulls, narrow, all: $all, dies, then };
+                    let plan = Plan { name: $name, words, threads: $threads, nodes: $nodes, manager: managed_by!($manager), pulls, narrow, all: $all, dies, then };
                     crash::make(plan, $reading, size)
                 },
             }),*]
@@ -85,6 +100,8 @@ fn mortal() -> Vec<Entry> {
             "any node dies at any moment while a reader takes the data itself";
         "dsm-crash-free" Repaired, Held, Apart, "f,y~" on "0,1" of 3 by 2,
             "any node dies at any moment while memory is freed: those that live go on with that";
+        "dsm-crash-shared" Repaired, Held, Together, "x?.d,x?" on "0,1" of 3 by 1 without 2,
+            "a node dies when two others have a copy: the book has both still";
         "planted-dsm-old-words" Otherwise(ViewsChecked), Violated, Together, "x+,x+" on "0,1" of 3 by 0,
             "what was said before a node died counts after that";
         "planted-dsm-older-version" Otherwise(LostWithReceiver), Violated, Together, "x+,x+,x+" on "0,1,2" of 3 by 0 without 1,
@@ -95,7 +112,7 @@ fn mortal() -> Vec<Entry> {
 }
 
 macro_rules! worlds {
-    ($($name:literal $reading:expr, $expected:ident, $words:ident, $threads:literal on $nodes:literal by $manager:literal $($how:ident)*, $about:literal;)*) => {
+    ($($name:literal $reading:expr, $expected:ident, $words:ident, $threads:literal on $nodes:literal by $manager:tt $($how:ident)*, $about:literal;)*) => {
         /// The worlds of shared memory.
         pub fn worlds() -> Vec<Entry> {
             let mut all = vec![$(Entry {
@@ -106,7 +123,7 @@ macro_rules! worlds {
                 make: |size| {
                     let how = stringify!($($how)*);
                     let (pulls, narrow) = (how.contains("pulling"), how.contains("narrow"));
-                    let plan = Plan { name: $name, words: Words::$words, threads: $threads, nodes: $nodes, manager: $manager, pulls, narrow, all: 0, dies: None, then: None };
+                    let plan = Plan { name: $name, words: Words::$words, threads: $threads, nodes: $nodes, manager: managed_by!($manager), pulls, narrow, all: 0, dies: None, then: None };
                     make(plan, $reading, size)
                 },
             }),*];
@@ -136,8 +153,10 @@ worlds! {
     "dsm-barrier" Repaired, Held, Apart, "x1.b.y?,y1.b.x?" on "0,1" by 2, "after a barrier all see all that was stored before it";
     "dsm-claims" Repaired, Held, Apart, "xy!,xy&" on "0,1" by 2, "a thread that claims two words sees both changed, or neither";
     "dsm-claims-cross" Repaired, Held, Apart, "xy!,xy!" on "0,1" by 2, "two threads claim the same words: neither waits for the other for ever";
+    "dsm-claims-in-turn" Repaired, Held, Apart, "yz!,yz!" on "0,2" by turn, "the same, and each node manages one of the words";
     "dsm-claims-of-one" Repaired, Held, Together, "xy!,xy!" on "0,1" by 2, "two threads claim the same words of one minipage: what a claim stores is one";
     "dsm-claims-at-home" Repaired, Held, Together, "x!,x+,x?" on "0,0,1" by 2, "a claim keeps the threads of its own node away, too";
+    "dsm-claims-to-read" Repaired, Held, Apart, "x+.x+,xy&" on "0,0" by 1, "nobody stores between what a claim to read has first and what it has last";
     "dsm-claims-given-up" Repaired, Held, Apart, "x+.xy%,x+" on "0,1" by 2, "a claim that is given up lets go of what it had";
     "dsm-dropped" Repaired, Held, Together, "x+-.x?,x+" on "0,1" by 2, "an access is dropped at any moment: it is executed or not, and all others go on";
     "dsm-dropped-joined" Repaired, Held, Together, "x+-,x+,x+" on "0,0,1" by 2, "the same, while another thread of the node waits for the same grant";

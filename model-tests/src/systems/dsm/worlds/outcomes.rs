@@ -1,7 +1,7 @@
 //! What a program may come to under sequential consistency: the outcomes of all orders of its accesses.
 
 use super::super::history::Op;
-use super::program::{Claiming, Made, Step, Thread, WORDS, Words};
+use super::program::{Claiming, Made, Step, Thread, WORDS, Words, written};
 use std::collections::BTreeSet;
 
 /// What a run comes to: by thread what its loads and additions saw, and what the words are at the end.
@@ -48,7 +48,7 @@ fn accesses(made: Made, words: Words) -> Vec<Access> {
     let parts = match made.step {
         Step::Read(from, to) | Step::Write(from, to, _) if words != Words::Together => (from..=to)
             .map(|word| match made.step {
-                Step::Write(.., value) => Step::Write(word, word, value),
+                Step::Write(.., value) => Step::Write(word, word, written(value, from, word)),
                 _ => Step::Read(word, word),
             })
             .collect(),
@@ -118,10 +118,12 @@ fn after(so_far: &Outcome, thread: usize, step: Step) -> Outcome {
             claimed.for_each(|(word, _)| access(word, how.op()));
         }
         Step::Read(from, to) => (from..=to).for_each(|word| access(word, Op::Load)),
-        Step::Write(from, to, value) => (from..=to).for_each(|word| access(word, Op::Store(value))),
+        Step::Write(from, to, value) => {
+            (from..=to).for_each(|word| access(word, Op::Store(written(value, from, word))));
+        }
         Step::Bump(word) => access(word, Op::Store(so_far.seen[thread].last().map_or(1, |last| last + 1))),
         Step::Free => then.words = [0; WORDS],
-        Step::Barrier | Step::Prefetch(..) | Step::Lock | Step::Unlock => {}
+        Step::Barrier | Step::Prefetch(..) | Step::Lock | Step::Unlock | Step::Tell => {}
     }
     then
 }
@@ -163,7 +165,7 @@ mod tests {
         };
         assert_eq!(seen("x+-.x?", Words::Apart), [vec![0], vec![1, 1]]);
         assert_eq!(seen("x1.b-.y?,y1.b.x?", Words::Apart), [[1, 1]], "it is called again");
-        assert_eq!(seen("xy]1-.x?.y?", Words::Apart), [[0, 0], [1, 0], [1, 1]]);
-        assert_eq!(seen("xy]1-.x?.y?", Words::Together), [[0, 0], [1, 1]]);
+        assert_eq!(seen("xy]1-.x?.y?", Words::Apart), [[0, 0], [1, 0], [1, 2]]);
+        assert_eq!(seen("xy]1-.x?.y?", Words::Together), [[0, 0], [1, 2]]);
     }
 }

@@ -65,7 +65,7 @@ pub enum Step {
     Prefetch(usize, Soon),
     /// All words from one to another are copied out by one call: each minipage's part is one access.
     Read(usize, usize),
-    /// The same words are all set to this by one call.
+    /// The same words are set by one call: the first one to this, and each next one to one more, so that no two are alike.
     Write(usize, usize, u64),
     /// The lock is taken.
     Lock,
@@ -75,6 +75,8 @@ pub enum Step {
     Bump(usize),
     /// All words are freed.
     Free,
+    /// From here on it is told at any moment who is dead.
+    Tell,
 }
 
 /// What a prefetch is for.
@@ -97,8 +99,13 @@ pub enum Claiming {
     Try,
 }
 
-const WHOLE: [(&str, Step); 4] =
-    [("b", Step::Barrier), ("l", Step::Lock), ("u", Step::Unlock), ("f", Step::Free)];
+/// What [`Step::Write`] sets a word to, of those that begin with `first`.
+pub fn written(value: u64, first: usize, word: usize) -> u64 {
+    value.wrapping_add((word - first) as u64)
+}
+
+const WHOLE: [(&str, Step); 5] =
+    [("b", Step::Barrier), ("d", Step::Tell), ("l", Step::Lock), ("u", Step::Unlock), ("f", Step::Free)];
 const CLAIMS: [(char, Claiming); 3] = [('&', Claiming::Read), ('!', Claiming::Add), ('%', Claiming::Try)];
 
 /// The mark of a call that its user may drop at any moment.
@@ -177,7 +184,7 @@ fn made(text: &str) -> Result<Made, SizeError> {
     let waits = match step {
         Step::Access(..) | Step::Barrier | Step::Bump(_) | Step::Free | Step::Write(..) => true,
         Step::Claim(_, how) => how != Claiming::Try,
-        Step::Prefetch(..) | Step::Lock | Step::Unlock | Step::Read(..) => false,
+        Step::Prefetch(..) | Step::Lock | Step::Unlock | Step::Read(..) | Step::Tell => false,
     };
     match may_drop && !waits {
         true => Err(SizeError(format!("a call like '{text}' is not dropped"))),
@@ -186,15 +193,15 @@ fn made(text: &str) -> Result<Made, SizeError> {
 }
 
 /// A step in words: `x1` stores, `x?` loads, `x+` adds one, `x^1` swaps, `x0>1` stores one if zero is there, `x~` prefetches and `x~~` to
-/// change it, `x*` stores one more than was loaded last, `xz[` reads all from x to z and `xz]1` sets it to one,
-/// `b` waits for all, `l` and `u` lock and unlock, `f` frees; `xy&` claims x and y to read
+/// change it, `x*` stores one more than was loaded last, `xz[` reads all from x to z and `xz]1` sets them to one, two and
+/// three, `b` waits for all, `l` and `u` lock and unlock, `f` frees, `d` tells of a death; `xy&` claims x and y to read
 /// them, `xy!` to add one to each, `xy%` the same unless it takes too long.
 fn step(text: &str) -> Result<Step, SizeError> {
     if let Some((_, step)) = WHOLE.iter().find(|(letter, _)| *letter == text) {
         return Ok(*step);
     }
     let wrong = || {
-        let known = "x1, x?, x+, x^1, x0>1, x~, x~~, x*, xz[, xz]1, xy&, xy!, xy%, b, l, u or f";
+        let known = "x1, x?, x+, x^1, x0>1, x~, x~~, x*, xz[, xz]1, xy&, xy!, xy%, b, d, l, u or f";
         SizeError(format!("a step is like {known}, not '{text}'"))
     };
     let number = |text: &str| text.parse::<u64>().map_err(|_| wrong());
@@ -236,7 +243,7 @@ fn step(text: &str) -> Result<Step, SizeError> {
 fn told(thread: &Thread) -> String {
     let word = |word: usize| &"xyz"[word..=word];
     let step = |step: &Step| match step {
-        Step::Barrier | Step::Lock | Step::Unlock | Step::Free => {
+        Step::Barrier | Step::Lock | Step::Unlock | Step::Free | Step::Tell => {
             let letter = WHOLE.iter().find(|(_, other)| other == step).map(|(letter, _)| *letter);
             letter.unwrap_or_default().to_string()
         }
@@ -308,7 +315,9 @@ mod tests {
     #[test]
     fn a_program_is_read_as_it_is_written() {
         assert!(["x1.w?", "&", "zx[", "x[", "xz]", "x~-", "l-"].iter().all(|text| read(text).is_err()));
-        for all in ["x1.y?.z~.x~~,l.y?.y*.u,z+-.xz&.y!-.yz%,x^3.y2>3-.xz[.yy]4-", "x1.b-.f-,y+.b.x~"] {
+        for all in
+            ["x1.y?.z~.x~~,l.y?.y*.u,z+-.xz&.y!-.yz%,x^3.y2>3-.xz[.yy]4-", "x1.b-.f-,y+.b.x~", "x?.d,x?"]
+        {
             assert_eq!(words(&read(all).expect("it is a program")), all);
         }
     }

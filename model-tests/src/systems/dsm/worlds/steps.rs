@@ -7,18 +7,22 @@ use super::claims::{self, Claimed};
 use super::litmus::{Plan, WORDS_A_PAGE, nodes_of};
 use super::outcomes::sees;
 use super::program::{self, Claiming, Made, Soon, Step, Thread, WORDS, Words};
-use crate::explore::{Size, SizeError};
+use crate::explore::{Size, SizeError, Value};
 use crate::harness::{Member, Quits};
 use crate::history::{ClientId, RequestId};
 use crate::record::Record;
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
-use weft_protocols::dsm::{Dsm, DsmError, Grain, Placement, Reading, Shared};
+use weft_protocols::dsm::{Dsm, DsmError, Grain, PageId, Placement, Reading, Shared};
 use weft_protocols::locks::{Grant, LockClient, LockService, Mode};
 use weft_protocols::rt::Rt;
+use weft_protocols::rt::sync::Signal;
 use weft_protocols::transport::Rank;
 use weft_sim::Sim;
+
+/// How a size says that all nodes manage minipages, in turn.
+const IN_TURN: &str = "turn";
 
 /// What is seen of an execution. Clones are the same.
 #[derive(Clone)]
@@ -27,6 +31,27 @@ pub struct Seen {
     pub by_thread: Rc<RefCell<Vec<Vec<u64>>>>,
     /// How many calls were dropped.
     pub dropped: Rc<Cell<u32>>,
+    /// When a thread has it told who is dead.
+    pub told: Rc<Moment>,
+}
+
+/// A moment that a thread's step makes.
+#[derive(Default)]
+pub struct Moment {
+    has_come: Cell<bool>,
+    comes: Signal,
+}
+
+impl Moment {
+    fn come(&self) {
+        self.has_come.set(true);
+        self.comes.notify();
+    }
+
+    /// Waits until it has come.
+    pub async fn wait(&self) {
+        self.comes.until(|| self.has_come.get()).await;
+    }
 }
 
 /// A program, and where its threads run.
@@ -34,8 +59,8 @@ pub struct Program {
     pub words: Words,
     pub threads: Vec<Thread>,
     pub nodes: Vec<u32>,
-    /// The node that manages all minipages at first.
-    pub manager: u32,
+    /// The node that manages all minipages at first; none: all nodes in turn.
+    pub manager: Option<u32>,
     /// What else its world takes, which none of its sizes changes.
     also: Vec<(&'static str, u32)>,
 }
@@ -46,7 +71,11 @@ impl Program {
         let threads = program::read(&size.text("threads").unwrap_or_else(|| plan.threads.into()))?;
         let words = size.text("words").map_or(Ok(plan.words), |name| Words::read(&name))?;
         let nodes = nodes_of(size, plan.nodes, threads.len())?;
-        let manager = size.number("manager")?.unwrap_or(plan.manager);
+        let manager = match size.text("manager").as_deref() {
+            None => plan.manager,
+            Some(IN_TURN) => None,
+            Some(_) => size.number("manager")?,
+        };
         Ok(Program { words, threads, nodes, manager, also: Vec::new() })
     }
 
@@ -58,7 +87,12 @@ impl Program {
 
     /// The last node that runs a thread, or manages.
     pub fn last_node(&self) -> u32 {
-        self.nodes.iter().copied().fold(self.manager, u32::max)
+        self.nodes.iter().copied().chain(self.manager).max().unwrap_or_default()
+    }
+
+    /// Which of so many nodes manages a minipage at first.
+    pub fn manager_of(&self, page: PageId, nodes: u32) -> u32 {
+        self.manager.unwrap_or(page.index % nodes)
     }
 
     /// Whether any of its threads locks.
@@ -74,6 +108,13 @@ impl Program {
     /// Whether any of its calls may be dropped.
     pub fn may_drop(&self) -> bool {
         self.threads.iter().flatten().any(|made| made.may_drop)
+    }
+
+    /// By step that tells of a death: the node that does.
+    pub fn tellers(&self) -> impl Iterator<Item = u32> {
+        let steps = self.threads.iter().zip(&self.nodes);
+        let steps = steps.flat_map(|(thread, node)| thread.iter().map(move |made| (made.step, *node)));
+        steps.filter(|(step, _)| *step == Step::Tell).map(|(_, node)| node)
     }
 
     /// Its size.
@@ -94,14 +135,15 @@ impl Program {
             ("nodes", nodes.join(",")),
             ("words", self.words.name().into()),
         ]);
-        size.set("manager", self.manager);
+        size.set("manager", self.manager.map_or(IN_TURN.into(), Value::from));
         self.also.iter().for_each(|(key, value)| size.set(*key, *value));
         size
     }
 
     /// The words that its threads access.
     pub fn shared<R: Reading>(&self, dsm: &Dsm<Sim, R>) -> Shared<[u64]> {
-        let placement = Placement::Node(Rank::from_index(self.manager));
+        let one = self.manager.map(Rank::from_index);
+        let placement = one.map_or(Placement::RoundRobin, Placement::Node);
         // Words that are together need no memory but their own minipage's; the others' stay as they always were.
         let len = self.words.all(WORDS_A_PAGE).max(WORDS * WORDS_A_PAGE as usize);
         let shared = dsm.named(0, len, Grain::Bytes(8 * WORDS_A_PAGE), placement);
@@ -120,7 +162,7 @@ impl Program {
         let placed = !self.threads.iter().flatten().any(copies);
         let recorder = Places { placed, recorder: recorder.clone() };
         let by_thread = Rc::new(RefCell::new(vec![Vec::new(); self.threads.len()]));
-        let seen = Seen { by_thread, dropped: Rc::default() };
+        let seen = Seen { by_thread, dropped: Rc::default(), told: Rc::default() };
         let quits = self.quits(members);
         for (index, (thread, node)) in (0..).zip(self.threads.iter().zip(&self.nodes)) {
             let (member, dsm) = (&members[*node as usize], &services[*node as usize]);
@@ -255,6 +297,7 @@ impl<R: Reading, E: Record<Event>> Running<R, E> {
                     grant.unlock().await;
                 }
             }
+            Step::Tell => self.seen.told.come(),
             Step::Free => {
                 let freeing = self.client.thread.free(self.client.words);
                 let freed = Quits::call(quits.as_deref(), freeing).await;
@@ -297,6 +340,11 @@ impl<R: Reading, E: Record<Event>> Running<R, E> {
         self.happens(id, What::Copies(begin, end));
         let (thread, words) = (&mut self.client.thread, self.client.words);
         let mut copied = vec![value.unwrap_or_default(); (end - begin) as usize + 1];
+        // A part that is taken from another one's place is told from its own.
+        if let Some(value) = value {
+            let at = |word: usize| (self.words.place(word, WORDS_A_PAGE) - begin) as usize;
+            (from..=to).for_each(|word| copied[at(word)] = program::written(value, from, word));
+        }
         let copying = async {
             match value {
                 Some(_) => thread.write(words, begin as usize, &copied).await,
