@@ -17,7 +17,7 @@ use weft_verbs::Nanos;
 
 const KEYS: &[Key] = &[Key {
     name: "calls",
-    help: "what each client calls, w to write and r to read the same bytes of a file that is open and x to close it, y to sync it, a to append to the file and t to cut it, i to list all names, e to ask for a file's size and attributes and v to say what they are, c to make and h to make and keep open, u to remove and n to give another one a name, k to make the other one and p to open it, m to make and write and o to open and read one file, l to leave as a guest and d to die as one, b to come to a barrier, g to make and open a file and s to cut one together with all others that do, as in w,rr",
+    help: "what each client calls, w to write and r to read the same bytes of a file that is open and x to close it, f to write to it where no file has bytes, y to sync it, a to append to the file and t to cut it, i to list all names, e to ask for a file's size and attributes and v to say what they are, c to make and h to make and keep open, u to remove and n to give another one a name, k to make the other one and p to open it, m to make and write and o to open and read one file, l to leave as a guest and d to die as one, b to come to a barrier, g to make and open a file and s to cut one together with all others that do, as in w,rr",
 }];
 
 macro_rules! worlds {
@@ -72,6 +72,7 @@ worlds! {
     "pario-group-files" Way::Durable, "g,g", "files: two members of a group make a file on a disk and open it, while the server crashes and comes back";
     "pario-group-cut" Way::Eager, "sr,sr", "files: two members of a group cut a file and read it";
     "pario-listed" Way::Eager, "cu,ii", "files: a client makes a file and removes its name, and another one lists the names meanwhile";
+    "pario-listed-twice" Way::Paged, "ki,cu", "files: a client lists names of which no two fit into an answer, and another one makes one and removes it meanwhile";
     "pario-lost" Way::Asked, "hwx,", "files: a client writes a file on a disk that is asked for safety, and closes it, while its server crashes and comes back";
     "pario-lost-synced" Way::Asked, "hwywx,", "files: the same of one that syncs in between";
     "pario-lost-spread" Way::AskedSpread, "hwx,", "files: the same over the disks of two servers, of which either crashes and comes back";
@@ -80,6 +81,7 @@ worlds! {
     "pario-told-spread" Way::Spread, "at,ee", "files: a file on two servers grows and is cut while another client asks for its size";
     "pario-told-appended" Way::DurableSpread, "ae,", "files: a client appends to a file on the disks of two servers and asks for its size, while either crashes and comes back";
     "pario-told-dropped" Way::Staged, "w!e,t!e", "files: two clients drop a write and a cut at any moment and ask for the size";
+    "pario-told-beyond" Way::Eager, "hfex", "files: a client writes where no file has bytes, and asks for the size";
     "pario-remote" Way::Remote, "mo", "files: a daemon makes and writes a file for another program and reads it, while its server crashes and comes back";
     "pario-remote-names" Way::Remote, "cnu,i", "files: the same of who makes a file, renames it and looks for its old name, while another one lists the names with their sizes";
     "pario-remote-replaced" Way::Remote, "uc,mo", "files: the same of who writes and reads a file that another one removes and makes anew";

@@ -35,6 +35,9 @@ const LEASE: Nanos = Nanos::from_millis(100);
 /// The group's number.
 const GROUP: u64 = 7;
 
+/// Digits of names of which one fits into an answer, and two do not.
+const LONG: usize = 95;
+
 /// Buffers that guests share.
 const SLOTS: u32 = 1;
 
@@ -51,6 +54,8 @@ pub(super) enum Way {
     List,
     /// By RDMA, as two rows of which each is a request, with room for one message.
     Narrow,
+    /// In messages, where files have names of which no two fit into one.
+    Paged,
     /// In messages, to servers with a disk, which crash and come back.
     Durable,
     /// In messages, over two servers.
@@ -155,6 +160,10 @@ pub(super) fn make(
         let why = "guests leave (l) a server that does not begin anew: another one asks for a connection again, without an end";
         return Err(SizeError(why.to_string()));
     }
+    if way == Way::Paged && calls.iter().flatten().any(|(call, _)| *call == Call::Rename) {
+        let why = "two names are to be too long for a message: nobody renames (n) a file";
+        return Err(SizeError(why.to_string()));
+    }
     let by_name = |(call, _): &Called| call.is_by_name();
     if way == Way::Remote && !calls.iter().flatten().all(by_name) {
         return Err(SizeError(format!("a daemon is asked for {}", Call::letters(Call::is_by_name))));
@@ -214,6 +223,7 @@ impl Calls {
             guests: self.way.has_guests(),
             lease: Span(LEASE),
             slots: SLOTS,
+            digits: if self.way == Way::Paged { LONG } else { 0 },
             ..PfWork::of(Access::Bulk, 0)
         }
     }
@@ -507,6 +517,10 @@ impl User {
             },
             Call::Close => match client.open.take() {
                 Some(file) => teller.close(client, file).await,
+                None => Ok(()),
+            },
+            Call::WriteBeyond => match &client.open {
+                Some(file) => teller.write_beyond(client, file).await,
                 None => Ok(()),
             },
             Call::Sync => match &client.open {
