@@ -439,8 +439,12 @@ impl System for Segments {
 }
 
 /// What a node has not done.
-fn leftovers<V: Verbs>(ddss: &Ddss<V>) -> [(&'static str, u64); 2] {
-    [("requests to homes not answered", ddss.unanswered()), ("calls that wait for a turn", ddss.waiting())]
+fn leftovers<V: Verbs>(ddss: &Ddss<V>) -> [(&'static str, u64); 3] {
+    [
+        ("requests to homes not answered", ddss.unanswered()),
+        ("calls that wait for a turn", ddss.waiting()),
+        ("released segments among those that are open", ddss.released()),
+    ]
 }
 
 /// The requests of a client's incarnation have numbers below this.
