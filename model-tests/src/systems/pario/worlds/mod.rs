@@ -4,16 +4,18 @@ mod calls;
 mod published;
 mod remote;
 mod shipped;
+mod whole;
 
 use super::history::{Event, What};
 use super::oracles::{FileOracles, Survival};
 use crate::explore::{Entry, Expected, Key};
 use crate::harness::Explored;
-use crate::oracle::{self, Oracles};
+use crate::oracle::{self, Oracle, Oracles};
 use shipped::Way;
-use std::hash::Hasher;
+use std::hash::{Hash, Hasher};
 use weft_sim::explore::AccessKind;
 use weft_verbs::Nanos;
+use whole::Whole;
 
 const KEYS: &[Key] = &[Key {
     name: "calls",
@@ -73,6 +75,7 @@ worlds! {
     "pario-group-cut" Way::Eager, "sr,sr", "files: two members of a group cut a file and read it";
     "pario-listed" Way::Eager, "cu,ii", "files: a client makes a file and removes its name, and another one lists the names meanwhile";
     "pario-listed-twice" Way::Paged, "ki,cu", "files: a client lists names of which no two fit into an answer, and another one makes one and removes it meanwhile";
+    "pario-unit" Way::Unit, "r,w,r", "files: a client writes a unit of two rows on a disk, and two others read it at the same time";
     "pario-lost" Way::Asked, "hwx,", "files: a client writes a file on a disk that is asked for safety, and closes it, while its server crashes and comes back";
     "pario-lost-synced" Way::Asked, "hwywx,", "files: the same of one that syncs in between";
     "pario-lost-spread" Way::AskedSpread, "hwx,", "files: the same over the disks of two servers, of which either crashes and comes back";
@@ -94,18 +97,25 @@ worlds! {
 #[derive(Clone)]
 pub struct InOrder {
     oracles: FileOracles,
+    /// Where all transfers are of one unit.
+    whole: Option<Whole>,
     events: u64,
 }
 
 impl InOrder {
     fn new() -> InOrder {
-        InOrder { oracles: FileOracles::new(2, 0), events: 0 }
+        InOrder { oracles: FileOracles::new(2, 0), whole: None, events: 0 }
     }
 
     /// The same of so many servers, whose strips have so many bytes, and what their disks keep of what they answered.
     fn of(servers: u32, strip: u32, survival: Survival) -> InOrder {
         let oracles = FileOracles::new(2, 0).surviving(servers, survival).striped(strip);
-        InOrder { oracles, events: 0 }
+        InOrder { oracles, whole: None, events: 0 }
+    }
+
+    /// The same where all transfers are of one unit.
+    fn of_one_unit(self) -> InOrder {
+        InOrder { whole: Some(Whole::default()), ..self }
     }
 }
 
@@ -113,13 +123,17 @@ impl Oracles for InOrder {
     type Event = Event;
 
     fn promises(&self) -> Vec<(&'static str, &'static str)> {
-        self.oracles.promises()
+        let whole = self.whole.iter().map(|whole| (whole.name(), whole.promise()));
+        self.oracles.promises().into_iter().chain(whole).collect()
     }
 
     fn observe(&mut self, event: &Event, broken: &mut dyn FnMut(oracle::Violation)) {
         self.events += 1;
         let at_ns = Nanos::from_secs(self.events).0;
-        self.oracles.observe(&Event { at_ns, ..event.clone() }, broken);
+        let event = Event { at_ns, ..event.clone() };
+        self.oracles.observe(&event, broken);
+        let whole = self.whole.iter_mut().map(|whole| whole as &mut dyn Oracle<Event>);
+        oracle::show(&event, whole, broken);
     }
 
     fn ended(&self) -> u64 {
@@ -134,8 +148,9 @@ impl Oracles for InOrder {
         self.oracles.finish(now, healthy)
     }
 
-    fn state(&self, to: &mut dyn Hasher) {
+    fn state(&self, mut to: &mut dyn Hasher) {
         self.oracles.state(to);
+        self.whole.hash(&mut to);
     }
 }
 

@@ -64,6 +64,8 @@ pub(super) enum Way {
     DurableSpread,
     /// In messages, to a server with a disk that makes safe what it is asked to, and that crashes and comes back.
     Asked,
+    /// The same of two rows, which are one unit.
+    Unit,
     /// The same over two servers.
     AskedSpread,
     /// In messages, from guests.
@@ -80,6 +82,9 @@ const ROWS: Tile = Tile { first: 0, cells: 1, rows: 4, stride: 2, list: false };
 /// The same in requests of their own.
 const APART: Tile = Tile { rows: 2, list: true, ..ROWS };
 
+/// Two rows that are one request.
+const PAIR: Tile = Tile { rows: 2, ..ROWS };
+
 impl Way {
     fn has_disk(self) -> bool {
         matches!(self, Way::Durable | Way::DurableGuests | Way::DurableSpread | Way::Remote)
@@ -88,7 +93,7 @@ impl Way {
 
     /// Whether what is answered is safe only once somebody has asked for that.
     const fn is_asked(self) -> bool {
-        matches!(self, Way::Asked | Way::AskedSpread)
+        matches!(self, Way::Asked | Way::Unit | Way::AskedSpread)
     }
 
     /// What a server's crash leaves of what it has answered.
@@ -112,6 +117,8 @@ impl Way {
 
     fn transfer(self, writes: bool) -> Request {
         match (self, writes) {
+            (Way::Unit, true) => Request::WriteTile(PAIR),
+            (Way::Unit, false) => Request::ReadTile(PAIR),
             (Way::Narrow, true) => Request::WriteTile(APART),
             (Way::Narrow, false) => Request::ReadTile(APART),
             (Way::List, true) => Request::WriteTile(ROWS),
@@ -163,6 +170,10 @@ pub(super) fn make(
     if way == Way::Paged && calls.iter().flatten().any(|(call, _)| *call == Call::Rename) {
         let why = "two names are to be too long for a message: nobody renames (n) a file";
         return Err(SizeError(why.to_string()));
+    }
+    if way == Way::Unit && !calls.iter().flatten().all(|(call, _)| call.is_transfer()) {
+        let letters = Call::letters(Call::is_transfer);
+        return Err(SizeError(format!("all calls are to be of one unit: they are {letters}")));
     }
     let by_name = |(call, _): &Called| call.is_by_name();
     if way == Way::Remote && !calls.iter().flatten().all(by_name) {
@@ -217,7 +228,11 @@ impl Calls {
             sync: if self.way.has_disk() && !self.way.is_asked() { Durable::Each } else { Durable::Asked },
             servers: self.way.servers(),
             eager: if by_rdma { 0 } else { cell * CELLS },
-            unit: if self.way == Way::List { cell * ROWS.rows } else { cell },
+            unit: match self.way {
+                Way::List => cell * ROWS.rows,
+                Way::Unit => cell * PAIR.rows,
+                _ => cell,
+            },
             stages: 1,
             movers: if self.way == Way::Offered { Mover::Client } else { Mover::Server },
             guests: self.way.has_guests(),
@@ -277,7 +292,11 @@ impl Model for Calls {
 
     fn mesh(&self, config: &mut MeshConfig) {
         // A request with two views, or an offer, is longer than what worlds have by default.
-        config.max_message = if self.way == Way::Offered { 896 } else { 192 };
+        config.max_message = match self.way {
+            Way::Offered => 896,
+            Way::Unit => 256,
+            _ => 192,
+        };
         if self.way == Way::Narrow {
             // There is room again once what was sent is acknowledged.
             (config.max_queued, config.ack_delay, config.probe_after) = (1, LEASE, LEASE * 4);
@@ -353,7 +372,8 @@ impl Model for Calls {
     fn oracles(&self) -> InOrder {
         // Where strips lie matters to who is told of lost writes.
         let strip = if self.way.is_asked() { self.work().strip } else { 0 };
-        InOrder::of(self.way.servers(), strip, self.way.survival())
+        let oracles = InOrder::of(self.way.servers(), strip, self.way.survival());
+        if self.way == Way::Unit { oracles.of_one_unit() } else { oracles }
     }
 
     fn warms_up(&self) -> bool {
