@@ -87,6 +87,14 @@ impl<V: Verbs> Client<V> {
         Ok(segment)
     }
 
+    /// Looks up which segment a name stands for; 0 for none.
+    async fn find(&self, name: Name) -> (u64, Result<What, DdssError>) {
+        match self.ddss.lookup(name).await {
+            Ok(key) => (key.as_ref().map_or(0, life), Ok(What::Found)),
+            Err(error) => (0, Err(error)),
+        }
+    }
+
     /// Which segment a call is on that is by the first key that was had; 0 where it is by name.
     fn by_key(&self, name: Name, call: Call) -> u64 {
         let key = self.first.get(&name).filter(|_| call == Call::Stale);
@@ -109,6 +117,8 @@ impl<V: Verbs> Client<V> {
                 self.exchange(segment, id, call, holds).await
             }
             Call::Release => self.ddss.release(segment.key()).await.map(|()| What::Released),
+            // It was opened.
+            Call::Find => Ok(What::Found),
         }
     }
 
@@ -349,6 +359,7 @@ impl System for Segments {
             Call::Twice => What::ExchangesTwice,
             Call::Exchange | Call::TryExchange | Call::Abandon => What::Exchanges,
             Call::Release => What::Releases,
+            Call::Find => What::Finds,
         };
         happens(0, begins);
         record.written().await;
@@ -356,9 +367,14 @@ impl System for Segments {
             happens(0, rival.perform(id, request, client.spec.size).await);
             return record.written().await;
         }
-        let (of, done) = match client.open(name, call).await {
-            Err(error) => (client.by_key(name, call), Err(error)),
-            Ok(segment) => {
+        let opened = match call {
+            Call::Find => None,
+            _ => Some(client.open(name, call).await),
+        };
+        let (of, done) = match opened {
+            None => client.find(name).await,
+            Some(Err(error)) => (client.by_key(name, call), Err(error)),
+            Some(Ok(segment)) => {
                 let life = life(&segment.key());
                 let holds = async |value| {
                     happens(life, What::Holds { value });
