@@ -30,6 +30,8 @@ impl<V: Verbs> Ddss<V> {
     /// unless the caller [leaves](Ddss::leave).
     pub(super) async fn enter(&self, open: &Open<V>) -> Result<(), DdssError> {
         self.0.stats.borrow_mut().turns += 1;
+        // Who has a turn and no part in the segment would keep the turn when its node dies.
+        self.take_part(open).await?;
         self.check(open)?;
         let (name, at) = (open.name, open.place());
         let request = self.ask(self.home_of(open), |id| Message::Enter { id, name, at }).await?;

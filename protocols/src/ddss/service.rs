@@ -148,6 +148,14 @@ impl<V: Verbs> Ddss<V> {
         self.0.asked.borrow().len() as u64
     }
 
+    /// Segments that are released, and that stand among those that are open here all the same. None is counted where nodes agree on who is
+    /// alive: one that is left out is not asked to let a segment go.
+    pub fn released(&self) -> u64 {
+        let is_released = |segment: &&Segment<V>| segment.0.is_there().is_err();
+        let released = self.0.open.borrow().values().filter(is_released).count();
+        if self.0.following.is_some() { 0 } else { released as u64 }
+    }
+
     /// Calls that wait for a turn at segments that this node keeps.
     pub fn waiting(&self) -> u64 {
         self.0.home.borrow().waiting() as u64

@@ -124,6 +124,10 @@ pub enum What {
     Releases,
     /// It has: nobody can use it any more.
     Released,
+    /// The client looks up what the name stands for.
+    Finds,
+    /// It was told: a segment, or none.
+    Found,
     /// The call came too late: the segment was released, or is being released.
     Gone,
     /// Somebody had the lock, and it only tried.
@@ -183,6 +187,7 @@ impl What {
                 | What::Exchanges
                 | What::ExchangesTwice
                 | What::Releases
+                | What::Finds
         )
     }
 
@@ -224,12 +229,14 @@ impl HistoryEvent for Event {
             | What::Puts
             | What::Exchanges
             | What::ExchangesTwice
-            | What::Releases => Stage::Asked,
+            | What::Releases
+            | What::Finds => Stage::Asked,
             What::Got { .. }
             | What::Unchanged { .. }
             | What::Put { .. }
             | What::Exchanged { .. }
-            | What::Released => Stage::Served,
+            | What::Released
+            | What::Found => Stage::Served,
             What::Holds { .. } => Stage::Amid,
             What::Gone | What::Locked | What::Lost | What::Failed(_) => Stage::Other,
             What::Crashed | What::LeftOut => Stage::OfNode,
@@ -258,7 +265,7 @@ pub struct Timeless<'a>(pub &'a Event);
 
 impl fmt::Display for Timeless<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Event { request, segment, what, .. } = *self.0;
+        let Event { request, segment, life, what, .. } = *self.0;
         match what {
             What::Crashed => return write!(f, "n{} crashes", request.client.node),
             What::LeftOut => return write!(f, "a view leaves n{} out", request.client.node),
@@ -281,6 +288,9 @@ impl fmt::Display for Timeless<'_> {
                 write!(f, "had the lock, got {value}, version {got}, and put version {put}")
             }
             What::Exchanged { value, .. } => write!(f, "had the lock, got {value}, and put"),
+            What::Finds => f.write_str("looks its name up"),
+            What::Found if life == 0 => f.write_str("finds none by its name"),
+            What::Found => f.write_str("finds one by its name"),
             What::Releases => f.write_str("releases it"),
             What::Released => f.write_str("has released it"),
             What::Gone => f.write_str("finds it released"),

@@ -91,13 +91,14 @@ impl Meter<Event> for DdssMeter {
                 self.lost += 1;
                 return;
             }
-            What::Crashed | What::LeftOut | What::Holds { .. } => return,
+            What::Found | What::Crashed | What::LeftOut | What::Holds { .. } => return,
             What::Gets
             | What::GetsEarlier { .. }
             | What::Puts
             | What::Exchanges
             | What::ExchangesTwice
             | What::Releases
+            | What::Finds
             | What::Failed(_) => {
                 self.failed += 1;
                 return;

@@ -87,6 +87,14 @@ impl<V: Verbs> Client<V> {
         Ok(segment)
     }
 
+    /// Looks up which segment a name stands for; 0 for none.
+    async fn find(&self, name: Name) -> (u64, Result<What, DdssError>) {
+        match self.ddss.lookup(name).await {
+            Ok(key) => (key.as_ref().map_or(0, life), Ok(What::Found)),
+            Err(error) => (0, Err(error)),
+        }
+    }
+
     /// Which segment a call is on that is by the first key that was had; 0 where it is by name.
     fn by_key(&self, name: Name, call: Call) -> u64 {
         let key = self.first.get(&name).filter(|_| call == Call::Stale);
@@ -109,6 +117,8 @@ impl<V: Verbs> Client<V> {
                 self.exchange(segment, id, call, holds).await
             }
             Call::Release => self.ddss.release(segment.key()).await.map(|()| What::Released),
+            // It was opened.
+            Call::Find => Ok(What::Found),
         }
     }
 
@@ -349,6 +359,7 @@ impl System for Segments {
             Call::Twice => What::ExchangesTwice,
             Call::Exchange | Call::TryExchange | Call::Abandon => What::Exchanges,
             Call::Release => What::Releases,
+            Call::Find => What::Finds,
         };
         happens(0, begins);
         record.written().await;
@@ -356,9 +367,14 @@ impl System for Segments {
             happens(0, rival.perform(id, request, client.spec.size).await);
             return record.written().await;
         }
-        let (of, done) = match client.open(name, call).await {
-            Err(error) => (client.by_key(name, call), Err(error)),
-            Ok(segment) => {
+        let opened = match call {
+            Call::Find => None,
+            _ => Some(client.open(name, call).await),
+        };
+        let (of, done) = match opened {
+            None => client.find(name).await,
+            Some(Err(error)) => (client.by_key(name, call), Err(error)),
+            Some(Ok(segment)) => {
                 let life = life(&segment.key());
                 let holds = async |value| {
                     happens(life, What::Holds { value });
@@ -439,8 +455,12 @@ impl System for Segments {
 }
 
 /// What a node has not done.
-fn leftovers<V: Verbs>(ddss: &Ddss<V>) -> [(&'static str, u64); 2] {
-    [("requests to homes not answered", ddss.unanswered()), ("calls that wait for a turn", ddss.waiting())]
+fn leftovers<V: Verbs>(ddss: &Ddss<V>) -> [(&'static str, u64); 3] {
+    [
+        ("requests to homes not answered", ddss.unanswered()),
+        ("calls that wait for a turn", ddss.waiting()),
+        ("released segments among those that are open", ddss.released()),
+    ]
 }
 
 /// The requests of a client's incarnation have numbers below this.

@@ -253,7 +253,10 @@ pub struct Gone {
     begun: BTreeSet<u64>,
     /// Segments that were released: by name, and which of those that had the name.
     released: BTreeSet<(u64, u64)>,
-    /// For each call that is under way on such a name, the segments that had been released before it began.
+    /// Segments of which a call was told that they are gone: no name stands for them from then on.
+    told: BTreeSet<(u64, u64)>,
+    /// For each call that is under way on such a name, the segments that had been released before it began; for one that looks a name up,
+    /// those that were told of as well.
     began: BTreeMap<RequestId, Vec<u64>>,
     /// What died with its home.
     losses: Losses,
@@ -267,6 +270,7 @@ impl Gone {
                 Err(format!("{}, and nobody has released it", Timeless(event)))
             }
             What::Gone | What::Locked | What::Lost | What::Failed(_) => Ok(()),
+            What::Found if late => Err(format!("{}, which was gone before the call", Timeless(event))),
             _ if late => Err(format!("{}, which was released before the call", Timeless(event))),
             What::Released if self.released.contains(&(event.segment, event.life)) => {
                 Err(format!("{}, and so has another call", Timeless(event)))
@@ -295,8 +299,14 @@ impl Oracle<Event> for Gone {
             if event.what == What::Releases {
                 self.begun.insert(name);
             }
-            let before = self.released.range((name, 0)..=(name, u64::MAX)).map(|(_, life)| *life);
-            self.began.insert(event.request, before.collect());
+            let of_name = |all: &BTreeSet<(u64, u64)>| {
+                all.range((name, 0)..=(name, u64::MAX)).map(|(_, life)| *life).collect::<Vec<_>>()
+            };
+            let mut before = of_name(&self.released);
+            if event.what == What::Finds {
+                before.extend(of_name(&self.told));
+            }
+            self.began.insert(event.request, before);
             return lost;
         }
         if matches!(event.what, What::Holds { .. }) {
@@ -304,8 +314,10 @@ impl Oracle<Event> for Gone {
         }
         let judged = self.ended(event).and(lost);
         self.began.remove(&event.request);
-        if event.what == What::Released {
-            self.released.insert((name, event.life));
+        match event.what {
+            What::Released => _ = self.released.insert((name, event.life)),
+            What::Gone if event.life > 0 => _ = self.told.insert((name, event.life)),
+            _ => {}
         }
         judged
     }
@@ -385,7 +397,8 @@ impl Oracles for DdssOracles {
         (self.exchanges.state(), &self.causes).hash(&mut to);
         (self.alone.state(), &self.earlier).hash(&mut to);
         self.latest.began.hash(&mut to);
-        (&self.gone.begun, &self.gone.released, &self.gone.began, &self.gone.losses).hash(&mut to);
+        (&self.gone.begun, &self.gone.released, &self.gone.told).hash(&mut to);
+        (&self.gone.began, &self.gone.losses).hash(&mut to);
     }
 }
 

@@ -232,6 +232,8 @@ pub enum Call {
     Stale,
     /// Release.
     Release,
+    /// Look up what the name stands for.
+    Find,
 }
 
 /// What one client asks for. The same seed and client give the same requests, whatever becomes of them.

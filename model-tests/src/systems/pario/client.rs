@@ -36,11 +36,13 @@ impl<V: Verbs> Client<V> {
     }
 }
 
-/// The path of the file of a number, where files are spread over so many directories.
-pub(super) fn path(file: u32, directories: u32) -> String {
-    match file.checked_rem(directories) {
-        Some(directory) => format!("{}/f{file}", directory_of(directory)),
-        None => format!("f{file}"),
+/// The path of the file of a number, in its directory if files are spread over some.
+pub(super) fn path(file: u32, work: &PfWork) -> String {
+    let digits = work.digits;
+    let name = format!("f{file:0digits$}");
+    match file.checked_rem(work.directories) {
+        Some(directory) => format!("{}/{name}", directory_of(directory)),
+        None => name,
     }
 }
 
@@ -96,7 +98,7 @@ impl<V: Verbs, R: Record<Event>> Teller<'_, V, R> {
     }
 
     pub async fn create(&self, client: &Client<V>, file: u32) -> Result<File<V>, FsError> {
-        let (path, layout) = (path(file, client.work.directories), client.work.layout(file));
+        let (path, layout) = (path(file, &client.work), client.work.layout(file));
         let create = async || {
             let made = client.files.create(&path, layout);
             self.calls(Call::Create(file), made, |file| What::Opened(file.handle().0)).await
@@ -120,18 +122,18 @@ impl<V: Verbs, R: Record<Event>> Teller<'_, V, R> {
     }
 
     async fn rename(&self, client: &Client<V>, from: u32, to: u32) -> Result<(), FsError> {
-        let [old, new] = [from, to].map(|file| path(file, client.work.directories));
+        let [old, new] = [from, to].map(|file| path(file, &client.work));
         self.calls(Call::Rename(from, to), client.files.rename(&old, &new), |()| What::Done).await
     }
 
     pub async fn open(&self, client: &Client<V>, file: u32) -> Result<File<V>, FsError> {
-        let text = path(file, client.work.directories);
+        let text = path(file, &client.work);
         self.calls(Call::Open(file), client.files.open(&text), |file| What::Opened(file.handle().0)).await
     }
 
     /// Asks what is told of a file.
     pub async fn stat(&self, client: &Client<V>, file: u32) -> Result<(), FsError> {
-        let text = path(file, client.work.directories);
+        let text = path(file, &client.work);
         let told = |told: &Metadata| match told.file {
             Some((handle, _)) => {
                 let said = Some(content::stamped(told.attributes.modified));
@@ -144,7 +146,7 @@ impl<V: Verbs, R: Record<Event>> Teller<'_, V, R> {
 
     /// Says what is to be told of a file.
     pub async fn say(&self, client: &Client<V>, file: u32) -> Result<(), FsError> {
-        let text = path(file, client.work.directories);
+        let text = path(file, &client.work);
         let set = SetAttributes { modified: Some(content::stamp(self.id)), ..SetAttributes::default() };
         self.calls(Call::Say(file), client.files.set_attributes(&text, set), |()| What::Done).await
     }
@@ -198,6 +200,16 @@ impl<V: Verbs, R: Record<Event>> Teller<'_, V, R> {
             }
             _ => Ok(()),
         }
+    }
+
+    /// Writes a cell where no file has bytes.
+    pub async fn write_beyond(&self, client: &Client<V>, file: &File<V>) -> Result<(), FsError> {
+        let (at, bytes) = (1 << 63, client.work.cell);
+        let first = at / u64::from(bytes);
+        let of = Cells { file: file.handle().0, first, cells: 1, rows: 1, stride: 0, bytes };
+        let buffer = client.files.buffer(bytes as usize)?;
+        let written = async { client.files.write(file, at, buffer).await.0 };
+        self.calls(Call::Write(of), written, |()| What::Done).await
     }
 
     /// Fills a buffer and appends it.
@@ -304,7 +316,7 @@ impl<V: Verbs, R: Record<Event>> Teller<'_, V, R> {
         group: &Group<V>,
         file: u32,
     ) -> Result<File<V>, FsError> {
-        let (text, layout) = (path(file, client.work.directories), client.work.layout(file));
+        let (text, layout) = (path(file, &client.work), client.work.layout(file));
         let call = if group.is_first() { Call::Create(file) } else { Call::Open(file) };
         self.calls(call, group.create(&text, layout), |file| What::Opened(file.handle().0)).await
     }
@@ -355,7 +367,7 @@ impl<V: Verbs, R: Record<Event>> Teller<'_, V, R> {
                 self.close(client, open).await.and(cut)
             }
             Request::Unlink { file } => {
-                let text = path(file, client.work.directories);
+                let text = path(file, &client.work);
                 self.calls(Call::Unlink(file), client.files.unlink(&text), |()| What::Done).await
             }
             Request::Rename { from, to } => self.rename(client, from, to).await,

@@ -167,6 +167,9 @@ pub struct PfWork {
     /// Over how many directories files are spread, up to 1,000; 0: all are in the root. Default: 0.
     #[serde(default)]
     pub directories: u32,
+    /// Digits of a file's name, at least. Only worlds say it.
+    #[serde(skip)]
+    pub digits: usize,
     /// The share of requests about small files that give a file another name, which may be another file's. Default: 0.
     #[serde(default)]
     pub renames: Share,
@@ -267,6 +270,7 @@ impl PfWork {
             visit: 0,
             dies: Share::NONE,
             directories: 0,
+            digits: 0,
             renames: Share::NONE,
             appends: Share::NONE,
             cuts: Share::NONE,

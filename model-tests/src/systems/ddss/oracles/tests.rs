@@ -194,6 +194,27 @@ fn what_was_released_is_gone_and_what_has_its_name_next_begins_anew() {
 }
 
 #[test]
+fn what_somebody_was_told_is_gone_has_its_name_no_more() {
+    // It is being released, and a call is told so; then somebody looks its name up, before that or after it.
+    let said = |is_told_first: bool, found: u64| {
+        let (mut oracles, mut said) = (DdssOracles::new(Model::Write, 3), Vec::new());
+        let (told, asks) = ((2, 7, What::Gone), (3, 0, What::Finds));
+        let [first, second] = if is_told_first { [told, asks] } else { [asks, told] };
+        let before = [(1, 0, What::Releases), (2, 0, What::Gets)];
+        let history = before.into_iter().chain([first, second, (3, found, What::Found)]);
+        for (at, (node, life, what)) in (0..).zip(history) {
+            let event = Event { at_ns: at, request: request(node), segment: 1, life, what };
+            oracles.observe(&event, &mut |violation| said.push(violation.oracle));
+        }
+        said
+    };
+    assert_eq!(said(true, 7), ["released"]);
+    assert_eq!(said(true, 0), NOTHING, "nothing has the name");
+    assert_eq!(said(true, 8), NOTHING, "another segment");
+    assert_eq!(said(false, 7), NOTHING, "it may have been found before");
+}
+
+#[test]
 fn a_segment_is_gone_with_its_home_and_with_nobody_else_and_the_dead_need_not_return() {
     let home = Name(1).home(3).index() as u32;
     for (dies, expected) in [(home, &[][..]), ((home + 1) % 3, &["released"])] {

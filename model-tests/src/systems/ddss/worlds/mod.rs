@@ -92,6 +92,8 @@ pub fn worlds() -> Vec<Entry> {
             "the same, and the slot that a get reads is written again";
         "ddss-delta" Shipped(Model::Delta(1)), Held, "p,ge",
             "the same, model delta: a copy may be one version behind, and the version before the current one can be got";
+        "ddss-delta-far" Shipped(Model::Delta(2)), Held, "pp,e",
+            "the same of two versions: the one before the one before the current one can be got";
         "ddss-temporal" Shipped(Model::Temporal(u32::MAX)), Held, "p,gg",
             "the same, model temporal: whole values; how old they are is judged where there is a clock";
         "ddss-lock" Shipped(Model::Strict), Held, "x,x", "the same, model strict: get and put under the lock";
@@ -103,6 +105,8 @@ pub fn worlds() -> Vec<Entry> {
         "ddss-null" Shipped(Model::Null), Held, "p,p,g", "the same, model null, which promises nothing";
         "ddss-release" Shipped(Model::Write), Held, "gs,r",
             "a segment is released beside a get, whose client comes back with its key";
+        "ddss-release-found" Shipped(Model::Write), Held, "gsf,r",
+            "the same, whose client looks the name up after it was told";
         "ddss-release-put" Shipped(Model::Write), Held, "p,r", "a segment is released beside a put";
         "ddss-release-twice" Shipped(Model::Null), Held, "r,r", "a segment is released twice, model null";
         "ddss-atomless" Atomless(Model::Write), Held, "p,g",
@@ -189,8 +193,8 @@ enum Publishing {
 impl SystemModel for Publishing {
     type System = Segments;
 
-    const LETTERS: &'static str = "p to put, g to get, e to get an earlier version (delta), x to get and put under the lock, w to put twice then and t to put \
-                                   once if it is free, a to lock, begin to put, drop that and unlock, r to release it and s to get by the first key that was had, with an exclamation mark if its user may drop the call at any \
+    const LETTERS: &'static str = "p to put, g to get, e to get the earliest version that is kept (delta), x to get and put under the lock, w to put twice then and t to put \
+                                   once if it is free, a to lock, begin to put, drop that and unlock, r to release it, f to look its name up and s to get by the first key that was had, with an exclamation mark if its user may drop the call at any \
                                    moment, a list for each node, as in p,g!g";
 
     /// Oracles keep what had ended before each call began, and of what has ended the highest version, the value of each version and
@@ -227,13 +231,14 @@ impl SystemModel for Publishing {
         let call = match letter {
             'p' => Call::Put,
             'g' => Call::Get,
-            'e' if matches!(self.work().model, Model::Delta(_)) => Call::Earlier(1),
+            'e' if matches!(self.work().model, Model::Delta(_)) => Call::Earlier(self.work().model.behind()),
             'x' => Call::Exchange,
             'w' => Call::Twice,
             't' => Call::TryExchange,
             'a' => Call::Abandon,
             's' => Call::Stale,
             'r' => Call::Release,
+            'f' => Call::Find,
             _ => return None,
         };
         Some(Request { segment: NAME, call })

@@ -3,8 +3,13 @@
 //! A file that is cut in between has its later bytes to give out again. A place is given out, and the file cut, at some time during
 //! its call: of two appends, bytes that both have are in order if a cut to no more than where the later one lies may have come between, or
 //! a server came back without the bytes that it had.
+//!
+//! And none lies farther than all that was asked for may have made the file long: each append has one place, also where its home begins anew
+//! before it says which.
 
 use super::super::history::{Call, Event, Timeless, What};
+use super::sizes::Extent;
+use super::told::extent_of;
 use crate::history::{HistoryEvent, RequestId};
 use crate::oracle::Oracle;
 use std::collections::BTreeMap;
@@ -33,6 +38,29 @@ struct Cut {
     ended: Nanos,
 }
 
+/// What was asked for of a file, however it ended.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+struct Asked {
+    /// Where the farthest write or cut ends.
+    written: u64,
+    /// Bytes of all appends.
+    appended: u64,
+}
+
+impl Asked {
+    fn calls(&mut self, extent: Extent) {
+        match extent {
+            Extent::To(end) | Extent::Cut(end) => self.written = self.written.max(end),
+            Extent::By(len) => self.appended = self.appended.saturating_add(len),
+        }
+    }
+
+    /// How long the file may be at most, in whatever order all took effect.
+    const fn farthest(self) -> u64 {
+        self.written.saturating_add(self.appended)
+    }
+}
+
 /// The oracle of places.
 #[derive(Clone, Debug, Default, Hash)]
 pub struct Places {
@@ -48,9 +76,20 @@ pub struct Places {
     given: BTreeMap<(u64, u64), Place>,
     /// Bytes of a cell, once something is appended.
     bytes: u64,
+    /// By file.
+    asked: BTreeMap<u64, Asked>,
 }
 
 impl Places {
+    /// Whether a file may be so long.
+    fn reaches(&self, file: u64, end: u64) -> Result<(), String> {
+        let farthest = self.asked.get(&file).map_or(0, |asked| asked.farthest());
+        match end <= farthest {
+            true => Ok(()),
+            false => Err(format!("it ends at byte {end}, and all that was asked for at {farthest} at most")),
+        }
+    }
+
     fn appended(&mut self, file: u64, mut new: Place) -> Result<(), String> {
         // Of those that begin before it, only the last can reach into it.
         let last = self.given.range((file, 0)..(file, new.at)).next_back();
@@ -124,7 +163,8 @@ impl Places {
             (Call::Append(file, cells, bytes), What::At(at)) => {
                 self.bytes = bytes.into();
                 let end = at + u64::from(cells) * self.bytes;
-                self.appended(file, Place { at: *at, end, began, ended })
+                let reaches = self.reaches(file, end);
+                self.appended(file, Place { at: *at, end, began, ended }).and(reaches)
             }
             (Call::Truncate(..), what) if *what == What::Done || !(self.late || *what == What::Dropped) => {
                 let cut = self.cuts.iter_mut().find(|cut| cut.request == event.request);
@@ -165,6 +205,9 @@ impl Oracle<Event> for Places {
     fn observe(&mut self, event: &Event) -> Result<(), String> {
         let What::Calls(call) = event.what else { return self.ended(event) };
         let (request, began) = (event.request, event.at());
+        if let Some((file, extent)) = extent_of(call) {
+            self.asked.entry(file).or_default().calls(extent);
+        }
         if let Call::Truncate(file, cells, _) = call {
             self.cuts.push(Cut { request, file, cells, began, ended: Nanos::MAX });
         }

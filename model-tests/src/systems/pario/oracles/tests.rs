@@ -437,9 +437,12 @@ fn append((began, ended): (u64, u64), of: (u32, u32), at: u64) -> [Told; 2] {
     [(began, of, APPENDS), (ended, of, What::At(at))]
 }
 
-/// All that is told, in the order of time.
+/// A write that may have made the file long before all else.
+const MAY_REACH: [Told; 2] = [(0, (9, 9), WRITES), (0, (9, 9), What::Failed)];
+
+/// All that is told of a file that may be long, in the order of time.
 fn in_time(parts: &[&[Told]]) -> Vec<Told> {
-    let mut all = parts.concat();
+    let mut all = [&MAY_REACH[..], &parts.concat()].concat();
     all.sort_by_key(|(at, ..)| *at);
     all
 }
@@ -458,6 +461,18 @@ fn appends_have_no_byte_in_common_and_lie_behind_those_before() {
     ] {
         assert_eq!(second(times, at) == NOTHING, fits, "{times:?} at {at}");
     }
+}
+
+#[test]
+fn no_append_lies_farther_than_all_that_was_asked_for_may_reach() {
+    let first = |before: &[Told], at| said(&[before, &append((10, 20), (0, 0), at)].concat());
+    assert_eq!(first(&[], 0), NOTHING);
+    assert_eq!(first(&[], 64), ["places"], "a hole that nobody asked for");
+    let failed = [(1, (1, 0), APPENDS), (2, (1, 0), What::Failed)];
+    assert_eq!(first(&failed, 64), NOTHING, "its place may lie before");
+    assert_eq!(first(&failed, 128), ["places"]);
+    assert_eq!(first(&MAY_REACH, 192), NOTHING);
+    assert_eq!(first(&MAY_REACH, 256), ["places"]);
 }
 
 #[test]

@@ -196,7 +196,7 @@ impl Told {
 }
 
 /// The file whose length a call may change, and how.
-fn extent_of(call: Call) -> Option<(u64, Extent)> {
+pub(super) fn extent_of(call: Call) -> Option<(u64, Extent)> {
     match call {
         Call::Write(cells) => Some((cells.file, Extent::To(end_of(cells)))),
         Call::Append(file, cells, bytes) => Some((file, Extent::By(u64::from(cells) * u64::from(bytes)))),

@@ -6,6 +6,7 @@ use crate::explore::SizeError;
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Call {
     Write,
+    WriteBeyond,
     Read,
     Create,
     Hold,
@@ -30,8 +31,9 @@ pub(super) enum Call {
 }
 
 impl Call {
-    const ALL: [(char, Call); 22] = [
+    const ALL: [(char, Call); 23] = [
         ('w', Call::Write),
+        ('f', Call::WriteBeyond),
         ('r', Call::Read),
         ('x', Call::Close),
         ('a', Call::Append),

@@ -4,20 +4,22 @@ mod calls;
 mod published;
 mod remote;
 mod shipped;
+mod whole;
 
 use super::history::{Event, What};
 use super::oracles::{FileOracles, Survival};
 use crate::explore::{Entry, Expected, Key};
 use crate::harness::Explored;
-use crate::oracle::{self, Oracles};
+use crate::oracle::{self, Oracle, Oracles};
 use shipped::Way;
-use std::hash::Hasher;
+use std::hash::{Hash, Hasher};
 use weft_sim::explore::AccessKind;
 use weft_verbs::Nanos;
+use whole::Whole;
 
 const KEYS: &[Key] = &[Key {
     name: "calls",
-    help: "what each client calls, w to write and r to read the same bytes of a file that is open and x to close it, y to sync it, a to append to the file and t to cut it, i to list all names, e to ask for a file's size and attributes and v to say what they are, c to make and h to make and keep open, u to remove and n to give another one a name, k to make the other one and p to open it, m to make and write and o to open and read one file, l to leave as a guest and d to die as one, b to come to a barrier, g to make and open a file and s to cut one together with all others that do, as in w,rr",
+    help: "what each client calls, w to write and r to read the same bytes of a file that is open and x to close it, f to write to it where no file has bytes, y to sync it, a to append to the file and t to cut it, i to list all names, e to ask for a file's size and attributes and v to say what they are, c to make and h to make and keep open, u to remove and n to give another one a name, k to make the other one and p to open it, m to make and write and o to open and read one file, l to leave as a guest and d to die as one, b to come to a barrier, g to make and open a file and s to cut one together with all others that do, as in w,rr",
 }];
 
 macro_rules! worlds {
@@ -72,6 +74,8 @@ worlds! {
     "pario-group-files" Way::Durable, "g,g", "files: two members of a group make a file on a disk and open it, while the server crashes and comes back";
     "pario-group-cut" Way::Eager, "sr,sr", "files: two members of a group cut a file and read it";
     "pario-listed" Way::Eager, "cu,ii", "files: a client makes a file and removes its name, and another one lists the names meanwhile";
+    "pario-listed-twice" Way::Paged, "ki,cu", "files: a client lists names of which no two fit into an answer, and another one makes one and removes it meanwhile";
+    "pario-unit" Way::Unit, "r,w,r", "files: a client writes a unit of two rows on a disk, and two others read it at the same time";
     "pario-lost" Way::Asked, "hwx,", "files: a client writes a file on a disk that is asked for safety, and closes it, while its server crashes and comes back";
     "pario-lost-synced" Way::Asked, "hwywx,", "files: the same of one that syncs in between";
     "pario-lost-spread" Way::AskedSpread, "hwx,", "files: the same over the disks of two servers, of which either crashes and comes back";
@@ -80,6 +84,7 @@ worlds! {
     "pario-told-spread" Way::Spread, "at,ee", "files: a file on two servers grows and is cut while another client asks for its size";
     "pario-told-appended" Way::DurableSpread, "ae,", "files: a client appends to a file on the disks of two servers and asks for its size, while either crashes and comes back";
     "pario-told-dropped" Way::Staged, "w!e,t!e", "files: two clients drop a write and a cut at any moment and ask for the size";
+    "pario-told-beyond" Way::Eager, "hfex", "files: a client writes where no file has bytes, and asks for the size";
     "pario-remote" Way::Remote, "mo", "files: a daemon makes and writes a file for another program and reads it, while its server crashes and comes back";
     "pario-remote-names" Way::Remote, "cnu,i", "files: the same of who makes a file, renames it and looks for its old name, while another one lists the names with their sizes";
     "pario-remote-replaced" Way::Remote, "uc,mo", "files: the same of who writes and reads a file that another one removes and makes anew";
@@ -92,18 +97,25 @@ worlds! {
 #[derive(Clone)]
 pub struct InOrder {
     oracles: FileOracles,
+    /// Where all transfers are of one unit.
+    whole: Option<Whole>,
     events: u64,
 }
 
 impl InOrder {
     fn new() -> InOrder {
-        InOrder { oracles: FileOracles::new(2, 0), events: 0 }
+        InOrder { oracles: FileOracles::new(2, 0), whole: None, events: 0 }
     }
 
     /// The same of so many servers, whose strips have so many bytes, and what their disks keep of what they answered.
     fn of(servers: u32, strip: u32, survival: Survival) -> InOrder {
         let oracles = FileOracles::new(2, 0).surviving(servers, survival).striped(strip);
-        InOrder { oracles, events: 0 }
+        InOrder { oracles, whole: None, events: 0 }
+    }
+
+    /// The same where all transfers are of one unit.
+    fn of_one_unit(self) -> InOrder {
+        InOrder { whole: Some(Whole::default()), ..self }
     }
 }
 
@@ -111,13 +123,17 @@ impl Oracles for InOrder {
     type Event = Event;
 
     fn promises(&self) -> Vec<(&'static str, &'static str)> {
-        self.oracles.promises()
+        let whole = self.whole.iter().map(|whole| (whole.name(), whole.promise()));
+        self.oracles.promises().into_iter().chain(whole).collect()
     }
 
     fn observe(&mut self, event: &Event, broken: &mut dyn FnMut(oracle::Violation)) {
         self.events += 1;
         let at_ns = Nanos::from_secs(self.events).0;
-        self.oracles.observe(&Event { at_ns, ..event.clone() }, broken);
+        let event = Event { at_ns, ..event.clone() };
+        self.oracles.observe(&event, broken);
+        let whole = self.whole.iter_mut().map(|whole| whole as &mut dyn Oracle<Event>);
+        oracle::show(&event, whole, broken);
     }
 
     fn ended(&self) -> u64 {
@@ -132,8 +148,9 @@ impl Oracles for InOrder {
         self.oracles.finish(now, healthy)
     }
 
-    fn state(&self, to: &mut dyn Hasher) {
+    fn state(&self, mut to: &mut dyn Hasher) {
         self.oracles.state(to);
+        self.whole.hash(&mut to);
     }
 }
 

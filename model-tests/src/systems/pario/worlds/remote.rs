@@ -25,11 +25,6 @@ pub(super) struct Caller {
 /// The call failed, or was refused: it has been told.
 struct Failed;
 
-/// Its name: all files are in the root.
-fn name_of(file: u32) -> String {
-    path(file, 0)
-}
-
 impl Caller {
     pub(super) fn new(
         rt: &Rt<Sim>,
@@ -38,6 +33,11 @@ impl Caller {
         recorder: &Recorder<InOrder>,
     ) -> Caller {
         Caller { remote: Remote::new(rt, files), work, recorder: recorder.clone() }
+    }
+
+    /// Its name: all files are in the root.
+    fn name_of(&self, file: u32) -> String {
+        path(file, &self.work)
     }
 
     /// Makes a call. There is no other one than [these](Call::is_by_name), of which the world has made sure.
@@ -81,13 +81,13 @@ impl Caller {
 
     /// Makes a file.
     async fn create(&self, id: RequestId, file: u32) -> Result<Handle, Failed> {
-        let request = Request::Create { name: name_of(file), strip: None, servers: None };
+        let request = Request::Create { name: self.name_of(file), strip: None, servers: None };
         self.told(id, history::Call::Create(file), request, |handle, _| What::Opened(handle.0)).await
     }
 
     async fn stat(&self, id: RequestId, file: u32) -> Result<Handle, Failed> {
         let told = |handle: Handle, size| What::Told { file: handle.0, size, said: None };
-        self.told(id, history::Call::Stat(file), Request::Stat { name: name_of(file) }, told).await
+        self.told(id, history::Call::Stat(file), Request::Stat { name: self.name_of(file) }, told).await
     }
 
     /// Asks what is answered by what a file is.
@@ -126,7 +126,7 @@ impl Caller {
         for (cell, bytes) in of.all().zip(bytes.chunks_mut(of.bytes as usize)) {
             content::fill(id, of.file, cell, bytes);
         }
-        let request = Request::Write { name: name_of(file), handle, at: 0, bytes };
+        let request = Request::Write { name: self.name_of(file), handle, at: 0, bytes };
         self.done(id, history::Call::Write(of), request).await
     }
 
@@ -134,7 +134,7 @@ impl Caller {
     async fn look(&self, id: RequestId, file: u32) -> Result<(), Failed> {
         let handle = self.stat(id, file).await?;
         let of = self.cells(handle);
-        let request = Request::Read { name: name_of(file), handle, at: 0, len: of.len() as u32 };
+        let request = Request::Read { name: self.name_of(file), handle, at: 0, len: of.len() as u32 };
         let has = |reply: &Reply| match reply {
             Reply::Bytes(bytes) => What::Has(content::runs(of.file, of.first, bytes, of.bytes as usize)),
             _ => What::Failed,
@@ -145,18 +145,18 @@ impl Caller {
     /// Looks for a file and cuts it to nothing.
     async fn cut(&self, id: RequestId, file: u32) -> Result<(), Failed> {
         let handle = self.stat(id, file).await?;
-        let request = Request::Truncate { name: name_of(file), size: 0 };
+        let request = Request::Truncate { name: self.name_of(file), size: 0 };
         self.done(id, history::Call::Truncate(handle.0, 0, 0), request).await
     }
 
     /// Removes a name.
     async fn unlink(&self, id: RequestId, file: u32) -> Result<(), Failed> {
-        self.done(id, history::Call::Unlink(file), Request::Remove { name: name_of(file) }).await
+        self.done(id, history::Call::Unlink(file), Request::Remove { name: self.name_of(file) }).await
     }
 
     /// Gives a file another one's name.
     async fn rename(&self, id: RequestId, from: u32, to: u32) -> Result<(), Failed> {
-        let request = Request::Rename { from: name_of(from), to: name_of(to), replaces: true };
+        let request = Request::Rename { from: self.name_of(from), to: self.name_of(to), replaces: true };
         self.done(id, history::Call::Rename(from, to), request).await
     }
 

@@ -35,6 +35,9 @@ const LEASE: Nanos = Nanos::from_millis(100);
 /// The group's number.
 const GROUP: u64 = 7;
 
+/// Digits of names of which one fits into an answer, and two do not.
+const LONG: usize = 95;
+
 /// Buffers that guests share.
 const SLOTS: u32 = 1;
 
@@ -51,6 +54,8 @@ pub(super) enum Way {
     List,
     /// By RDMA, as two rows of which each is a request, with room for one message.
     Narrow,
+    /// In messages, where files have names of which no two fit into one.
+    Paged,
     /// In messages, to servers with a disk, which crash and come back.
     Durable,
     /// In messages, over two servers.
@@ -59,6 +64,8 @@ pub(super) enum Way {
     DurableSpread,
     /// In messages, to a server with a disk that makes safe what it is asked to, and that crashes and comes back.
     Asked,
+    /// The same of two rows, which are one unit.
+    Unit,
     /// The same over two servers.
     AskedSpread,
     /// In messages, from guests.
@@ -75,6 +82,9 @@ const ROWS: Tile = Tile { first: 0, cells: 1, rows: 4, stride: 2, list: false };
 /// The same in requests of their own.
 const APART: Tile = Tile { rows: 2, list: true, ..ROWS };
 
+/// Two rows that are one request.
+const PAIR: Tile = Tile { rows: 2, ..ROWS };
+
 impl Way {
     fn has_disk(self) -> bool {
         matches!(self, Way::Durable | Way::DurableGuests | Way::DurableSpread | Way::Remote)
@@ -83,7 +93,7 @@ impl Way {
 
     /// Whether what is answered is safe only once somebody has asked for that.
     const fn is_asked(self) -> bool {
-        matches!(self, Way::Asked | Way::AskedSpread)
+        matches!(self, Way::Asked | Way::Unit | Way::AskedSpread)
     }
 
     /// What a server's crash leaves of what it has answered.
@@ -107,6 +117,8 @@ impl Way {
 
     fn transfer(self, writes: bool) -> Request {
         match (self, writes) {
+            (Way::Unit, true) => Request::WriteTile(PAIR),
+            (Way::Unit, false) => Request::ReadTile(PAIR),
             (Way::Narrow, true) => Request::WriteTile(APART),
             (Way::Narrow, false) => Request::ReadTile(APART),
             (Way::List, true) => Request::WriteTile(ROWS),
@@ -154,6 +166,14 @@ pub(super) fn make(
     if way != Way::Guests && calls.iter().flatten().any(|(call, _)| *call == Call::Leave) {
         let why = "guests leave (l) a server that does not begin anew: another one asks for a connection again, without an end";
         return Err(SizeError(why.to_string()));
+    }
+    if way == Way::Paged && calls.iter().flatten().any(|(call, _)| *call == Call::Rename) {
+        let why = "two names are to be too long for a message: nobody renames (n) a file";
+        return Err(SizeError(why.to_string()));
+    }
+    if way == Way::Unit && !calls.iter().flatten().all(|(call, _)| call.is_transfer()) {
+        let letters = Call::letters(Call::is_transfer);
+        return Err(SizeError(format!("all calls are to be of one unit: they are {letters}")));
     }
     let by_name = |(call, _): &Called| call.is_by_name();
     if way == Way::Remote && !calls.iter().flatten().all(by_name) {
@@ -208,12 +228,17 @@ impl Calls {
             sync: if self.way.has_disk() && !self.way.is_asked() { Durable::Each } else { Durable::Asked },
             servers: self.way.servers(),
             eager: if by_rdma { 0 } else { cell * CELLS },
-            unit: if self.way == Way::List { cell * ROWS.rows } else { cell },
+            unit: match self.way {
+                Way::List => cell * ROWS.rows,
+                Way::Unit => cell * PAIR.rows,
+                _ => cell,
+            },
             stages: 1,
             movers: if self.way == Way::Offered { Mover::Client } else { Mover::Server },
             guests: self.way.has_guests(),
             lease: Span(LEASE),
             slots: SLOTS,
+            digits: if self.way == Way::Paged { LONG } else { 0 },
             ..PfWork::of(Access::Bulk, 0)
         }
     }
@@ -267,7 +292,11 @@ impl Model for Calls {
 
     fn mesh(&self, config: &mut MeshConfig) {
         // A request with two views, or an offer, is longer than what worlds have by default.
-        config.max_message = if self.way == Way::Offered { 896 } else { 192 };
+        config.max_message = match self.way {
+            Way::Offered => 896,
+            Way::Unit => 256,
+            _ => 192,
+        };
         if self.way == Way::Narrow {
             // There is room again once what was sent is acknowledged.
             (config.max_queued, config.ack_delay, config.probe_after) = (1, LEASE, LEASE * 4);
@@ -343,7 +372,8 @@ impl Model for Calls {
     fn oracles(&self) -> InOrder {
         // Where strips lie matters to who is told of lost writes.
         let strip = if self.way.is_asked() { self.work().strip } else { 0 };
-        InOrder::of(self.way.servers(), strip, self.way.survival())
+        let oracles = InOrder::of(self.way.servers(), strip, self.way.survival());
+        if self.way == Way::Unit { oracles.of_one_unit() } else { oracles }
     }
 
     fn warms_up(&self) -> bool {
@@ -507,6 +537,10 @@ impl User {
             },
             Call::Close => match client.open.take() {
                 Some(file) => teller.close(client, file).await,
+                None => Ok(()),
+            },
+            Call::WriteBeyond => match &client.open {
+                Some(file) => teller.write_beyond(client, file).await,
                 None => Ok(()),
             },
             Call::Sync => match &client.open {

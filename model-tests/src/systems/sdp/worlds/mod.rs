@@ -69,6 +69,8 @@ worlds! {
         "sockets: both ends have buffers ready, so that advertisements cross; the request is read or written by RDMA";
     "sdp-recalls" Recalls, PLAIN, Held, 64, 8,
         "sockets: the request is advertised, and the client wants its buffers back at once, some of which goes through private ones";
+    "sdp-recalls-amid" RecallsAmid, PLAIN, Held, 72, 8,
+        "sockets: two buffers are advertised and wanted back at once, while the first one is read by parts";
     "sdp-recalls-sinks" RecallsSinks, PLAIN, Held, 56, 8,
         "sockets: both ends have buffers ready, and the reader wants every other one back at once";
     "sdp-recalls-wanted" RecallsWanted, PLAIN, Held, 56, 8,

@@ -37,6 +37,8 @@ pub(super) enum Kind {
     Crosses,
     /// The shipped one, which advertises and wants its buffers back at once.
     Recalls,
+    /// The same of two buffers, and the server gives shorter ones, which take a part of each.
+    RecallsAmid,
     /// The same with a server that gives buffers and wants them back, both the first one.
     RecallsWanted,
     /// The same as [`Kind::Crosses`], and the server wants the first buffer back that it gives.
@@ -97,6 +99,10 @@ pub(super) const BUFFERS: u32 = 4;
 pub(super) const CALL: u32 = 64;
 /// The same where it is more orders that matter than more bytes: what is sent again is a message each.
 const SHORT_CALL: u32 = 32;
+/// The same where two are advertised and only a part of each is read at a time.
+const AMID_CALL: u32 = 24;
+/// That part: no more bytes than the threshold, so that nobody asks for them to be written.
+const PART_CALL: u32 = 16;
 
 /// The node that answers.
 const SERVER: u32 = 1;
@@ -129,12 +135,14 @@ impl Transfer {
     fn work(&self, node: u32) -> SdpWork {
         use Kind::{Closes, ClosesReads, Crosses, ForgetsEnd};
         use Kind::{
-            KeepsCredits, Modes, ModesOn, Recalls, RecallsSinks, RecallsWanted, Resizes, ReturnsOnError,
+            KeepsCredits, Modes, ModesOn, Recalls, RecallsAmid, RecallsSinks, RecallsWanted, Resizes,
+            ReturnsOnError,
         };
         use Kind::{Shipped, UsesVoidSink, Writes};
         let recalls = match self.kind {
             Recalls | RecallsWanted => true,
             RecallsSinks => node == SERVER,
+            RecallsAmid => node != SERVER,
             _ => false,
         };
         let work = SdpWork::of(1);
@@ -148,6 +156,8 @@ impl Transfer {
             kind => SdpWork {
                 call: match kind {
                     Modes | ModesOn | Recalls | RecallsSinks | RecallsWanted => SHORT_CALL,
+                    RecallsAmid if node == SERVER => PART_CALL,
+                    RecallsAmid => AMID_CALL,
                     _ => CALL,
                 },
                 zcopy_threshold: 16,
@@ -159,6 +169,7 @@ impl Transfer {
                         | Modes
                         | ModesOn
                         | UsesVoidSink
+                        | RecallsAmid
                         | RecallsWanted
                         | RecallsSinks
                         | ReturnsOnError
@@ -378,7 +389,8 @@ impl Model for Transfer {
             let moved = |service: &Service<Sim>| service.sdp.stats().moves > 0;
             sink.sometimes("a move ended on another rail", state.services.iter().any(moved));
         }
-        if matches!(self.kind, Kind::Recalls | Kind::RecallsWanted | Kind::RecallsSinks) {
+        let recalls = [Kind::Recalls, Kind::RecallsAmid, Kind::RecallsWanted, Kind::RecallsSinks];
+        if recalls.contains(&self.kind) {
             let recalled = |service: &Service<Sim>| Sockets::counts(service).recalled > 0;
             sink.sometimes("something was given back unread", state.services.iter().any(recalled));
         }

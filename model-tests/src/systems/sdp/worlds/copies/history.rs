@@ -23,6 +23,8 @@ pub enum What {
     Puts,
     /// A node begins to take it.
     Takes,
+    /// Who puts it is told how many of its bytes have come.
+    Told { bytes: u64 },
     /// It has its name now, and is the file that was put or not.
     Named { whole: bool },
     /// The call of `put` has ended.
@@ -101,6 +103,7 @@ impl fmt::Display for Event {
         match self.what {
             What::Puts => write!(f, "n{node} puts the file"),
             What::Takes => write!(f, "n{node} takes the file"),
+            What::Told { bytes } => write!(f, "n{node} is told that {bytes} bytes have come"),
             What::Named { whole: true } => write!(f, "n{node} has the file under its name"),
             What::Named { whole: false } => write!(f, "n{node} has another file under its name"),
             What::PutEnds(end) => write!(f, "n{node}'s put ends: {end:?}"),

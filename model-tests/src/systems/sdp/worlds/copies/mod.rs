@@ -169,7 +169,8 @@ impl Task {
             true => {
                 let source = Given { rt: self.rt.clone(), at: 0, len: self.ends };
                 let file = (NAME, u64::from(self.bytes));
-                let put = copy::put(&self.rt, &self.sdp, stream, file, source, |_| ());
+                let tells = |bytes| self.happens(What::Told { bytes });
+                let put = copy::put(&self.rt, &self.sdp, stream, file, source, tells);
                 Quits::call(quits, put).await.map(|end| End::from(&end))
             }
             false => {
@@ -245,7 +246,7 @@ impl Model for Copies {
 
     fn oracles(&self) -> CopyOracles {
         let (put, take) = self.usual();
-        CopyOracles::new(put, take)
+        CopyOracles::new(put, take, self.bytes)
     }
 
     fn usual_faults(&self) -> FaultSet {

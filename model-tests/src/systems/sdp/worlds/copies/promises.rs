@@ -10,6 +10,7 @@ use weft_verbs::Nanos;
 
 const WHOLE: &str = "whole file";
 const TOLD: &str = "told";
+const BYTES: &str = "bytes told";
 const PROGRESS: &str = "progress";
 
 /// A call of one end.
@@ -40,18 +41,28 @@ impl Hash for End {
 pub struct CopyOracles {
     /// How the two calls end where nobody drops one and no node crashes.
     usual: (End, End),
+    /// How many bytes the file has.
+    bytes: u64,
     put: Call,
     take: Call,
+    /// How many of them have come, as who puts it was told last.
+    come: Option<u64>,
     /// The file has its name.
     named: bool,
     crashed: BTreeSet<u32>,
 }
 
 impl CopyOracles {
-    /// The promises of a copy whose calls of `put` and `take` end so if nothing is in their way.
-    pub fn new(put: End, take: End) -> CopyOracles {
-        let usual = (put, take);
-        CopyOracles { usual, put: Call::None, take: Call::None, named: false, crashed: BTreeSet::new() }
+    /// The promises of a copy of so many bytes whose calls of `put` and `take` end so if nothing is in their way.
+    pub fn new(put: End, take: End, bytes: u32) -> CopyOracles {
+        let (usual, bytes, come, crashed) = ((put, take), bytes.into(), None, BTreeSet::new());
+        CopyOracles { usual, bytes, put: Call::None, take: Call::None, come, named: false, crashed }
+    }
+
+    /// Who puts is told what has come, which never becomes less.
+    fn is_told(&mut self, bytes: u64) -> Result<(), &'static str> {
+        let before = self.come.replace(bytes).unwrap_or(0);
+        if (before..=self.bytes).contains(&bytes) { Ok(()) } else { Err(BYTES) }
     }
 
     /// Whether something but the file ends the calls: a stream may fail then.
@@ -84,6 +95,7 @@ impl CopyOracles {
             What::PutDropped => self.put = Call::Dropped,
             What::TakeDropped => self.take = Call::Dropped,
             What::Crashes => _ = self.crashed.insert(event.node),
+            What::Told { bytes } => return self.is_told(bytes),
             What::Named { whole } => {
                 let is_first = !std::mem::replace(&mut self.named, true);
                 let in_vain = matches!(self.put, Call::Ended(end) if !matches!(end, End::Stream(_)));
@@ -97,7 +109,12 @@ impl CopyOracles {
             What::PutEnds(end) => {
                 let may = self.may_put_end(end);
                 self.put = Call::Ended(end);
-                return if may { Ok(()) } else { Err(TOLD) };
+                let untold = end == End::Stored && self.bytes > 0 && self.come.is_none();
+                return match may {
+                    true if untold => Err(BYTES),
+                    true => Ok(()),
+                    false => Err(TOLD),
+                };
             }
             What::TakeEnds(end) => {
                 let may = self.may_take_end(end);
@@ -124,6 +141,7 @@ impl Oracles for CopyOracles {
         vec![
             (WHOLE, "a name is that of a whole file, and of the one that was put"),
             (TOLD, "who is told that the file is stored, or that it is not, is told the truth"),
+            (BYTES, "who puts is told how much has come, and never less"),
             (PROGRESS, "once faults stop, both calls end"),
         ]
     }
@@ -149,7 +167,7 @@ impl Oracles for CopyOracles {
     }
 
     fn state(&self, mut to: &mut dyn Hasher) {
-        (&self.put, &self.take, self.named, &self.crashed).hash(&mut to);
+        (&self.put, &self.take, self.come, self.named, &self.crashed).hash(&mut to);
     }
 }
 
@@ -170,8 +188,13 @@ mod tests {
     const TAKEN: What = What::TakeEnds(End::Stored);
     const RESET: End = End::Stream(Why::Reset);
 
+    /// What is said of a file of which nobody needs to be told how much has come.
     fn said(usual: (End, End), history: &[What]) -> Vec<&'static str> {
-        let (mut oracles, mut said) = (CopyOracles::new(usual.0, usual.1), Vec::new());
+        said_of(0, usual, history)
+    }
+
+    fn said_of(bytes: u32, usual: (End, End), history: &[What]) -> Vec<&'static str> {
+        let (mut oracles, mut said) = (CopyOracles::new(usual.0, usual.1, bytes), Vec::new());
         for what in history {
             let node = u32::from(*what == What::Takes);
             oracles.observe(&Event { node, what: *what }, &mut |broken| said.push(broken.oracle));
@@ -192,6 +215,20 @@ mod tests {
         assert_eq!(after(&[NAMED, PUT, What::TakeEnds(RESET)]), [TOLD]);
         assert_eq!(after(&[NAMED, TAKEN, What::PutEnds(RESET)]), [TOLD], "a link that fails is no excuse");
         assert_eq!(after(&[NAMED, TAKEN]), [PROGRESS]);
+    }
+
+    #[test]
+    fn who_puts_a_file_is_told_how_much_has_come_and_never_less_than_before() {
+        let told = |bytes: &[u64]| {
+            let told: Vec<What> = bytes.iter().map(|bytes| What::Told { bytes: *bytes }).collect();
+            let all = [&[What::Puts, What::Takes][..], &told, &[NAMED, TAKEN, PUT]].concat();
+            said_of(40, (End::Stored, End::Stored), &all)
+        };
+        assert_eq!(told(&[0]), [""; 0], "what is copied may be told of before it is there");
+        assert_eq!(told(&[16, 16, 40]), [""; 0]);
+        assert_eq!(told(&[]), [BYTES], "nobody told it anything");
+        assert_eq!(told(&[16, 8]), [BYTES]);
+        assert_eq!(told(&[41]), [BYTES]);
     }
 
     #[test]
