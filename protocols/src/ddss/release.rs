@@ -72,6 +72,10 @@ impl<V: Verbs> Ddss<V> {
                 // Its home's incarnation died before this node had a view of it, so that no view tells this one.
                 Ok(Message::Gone { .. }) => {
                     self.0.open.borrow_mut().remove(&key.id());
+                    if !self.asks_first() {
+                        // The next who opens its name has it made anew. (Among members one call is told first.)
+                        self.0.named.borrow_mut().retain(|_, segment| segment.key() != key);
+                    }
                     open.dies();
                     return Err(DdssError::Gone(key.home));
                 }

@@ -146,7 +146,7 @@ impl<V: Verbs> Pario<V> {
             super::config::Wire::Verbs => (Wire::Mesh(mesh.clone()), Some(mesh.open(CHANNEL)?)),
             super::config::Wire::Tcp => {
                 let names = mesh.names().to_vec();
-                let own = (mesh.me(), mesh.incarnation());
+                let own = (mesh.me(), rt.identity());
                 let streams = Streams::start(rt, names, own, config.unit, me < config.servers)?;
                 (Wire::Streams(streams), None)
             }

@@ -135,15 +135,18 @@ pub async fn call<V: Verbs>(rt: &Rt<V>, stream: &SdpStream<V>, plan: Plan) -> Re
 ///
 /// # Errors
 ///
-/// The stream failed or ended amid a measurement, or the caller is a stranger or plans what is out of bounds.
+/// The stream failed or ended amid a measurement, or the caller is a stranger or plans what is out of bounds. (One that fails behind a
+/// measurement has ended.)
 pub async fn answer<V: Verbs>(stream: &SdpStream<V>) -> Result<u32, PerfError> {
     let mut measured = 0;
     loop {
         let mut header = [0; HEADER];
-        let came = stream.read(&mut header).await?;
-        if came == 0 {
-            return Ok(measured);
-        }
+        let came = match stream.read(&mut header).await {
+            // How the two ends part changes nothing of what was measured.
+            Ok(0) => return Ok(measured),
+            Err(_) if measured > 0 => return Ok(measured),
+            came => came?,
+        };
         stream.read_exact(&mut header[came..]).await?;
         let plan = Plan::from_bytes(&header)?;
         let mut part = vec![0; plan.bytes as usize];

@@ -131,9 +131,11 @@ pub enum OpError {
 }
 
 impl OpError {
-    /// Whether it was not posted for want of memory: there may be some later.
+    /// Whether it was not posted for want of memory: there may be some later. (Of an adapter that is gone there is none, and the next
+    /// connection goes over another one; where it is the first, the node ends.)
     pub fn lacks_memory(&self) -> bool {
-        matches!(*self, OpError::NotExecuted(NotExecuted::Refused(why)) if lacks_memory(why))
+        let OpError::NotExecuted(NotExecuted::Refused(why)) = *self else { return false };
+        lacks_memory(why) || why == VerbsError::DeviceGone
     }
 }
 

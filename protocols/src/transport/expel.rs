@@ -46,7 +46,9 @@ impl<V: Verbs> Mesh<V> {
     /// The same of all peers, before what waits in an inbox, for who begins to count what that is told: messages that came before it was
     /// opened may be of boots that have ended since.
     pub(crate) fn resets_before(&self, inbox: &Inbox) -> BTreeMap<Rank, u32> {
-        let ranks = (0..self.size()).map(Rank::from_index);
+        let shared = &*self.shared;
+        let places = shared.peers.borrow().len();
+        let ranks = (0..places).filter(|index| *index != shared.loopback()).map(|index| shared.rank_at(index));
         ranks.map(|rank| (rank, self.resets_of(rank).saturating_sub(inbox.resets_of(rank)))).collect()
     }
 
