@@ -48,7 +48,8 @@ impl<V: Verbs> Mesh<V> {
     pub(crate) fn resets_before(&self, inbox: &Inbox) -> BTreeMap<Rank, u32> {
         let shared = &*self.shared;
         let places = shared.peers.borrow().len();
-        let ranks = (0..places).filter(|index| *index != shared.loopback()).map(|index| shared.rank_at(index));
+        let ranks =
+            (0..places).filter(|index| *index != shared.loopback()).map(|index| shared.rank_at(index));
         ranks.map(|rank| (rank, self.resets_of(rank).saturating_sub(inbox.resets_of(rank)))).collect()
     }
 
