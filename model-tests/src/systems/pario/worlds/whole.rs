@@ -71,7 +71,10 @@ mod tests {
     fn a_read_has_the_bytes_of_one_write_unless_a_part_of_one_may_be_there() {
         let writes = (1, What::Calls(Call::Write(CELLS)));
         let ended = |what| [writes.clone(), (1, what)];
-        assert!(may_have(&[writes.clone()], [1, 1]) && !may_have(&[writes.clone()], [1, 0]));
+        assert!(
+            may_have(std::slice::from_ref(&writes), [1, 1])
+                && !may_have(std::slice::from_ref(&writes), [1, 0])
+        );
         assert!(!may_have(&ended(What::Done), [0, 1]) && !may_have(&ended(What::Dropped), [0, 1]));
         assert!(may_have(&ended(What::Failed), [0, 1]));
         assert!(may_have(&[(0, What::Restarted)], [0, 1]));
