@@ -56,19 +56,24 @@ impl Notation {
 
     /// Has a call's user drop it, or not.
     pub fn toggle(self, call: &mut String) {
-        let mark = self.marks()[0];
+        let mark = self.mark();
         match call.strip_suffix(mark).map(str::to_owned) {
             Some(without) => *call = without,
             None => call.push(mark),
         }
     }
 
-    /// What stands behind a call that its user may drop, the usual mark first.
-    fn marks(self) -> &'static [char] {
+    /// What stands behind a call that its user may drop.
+    fn mark(self) -> char {
         match self {
-            Notation::Letters => &['!', '?'],
-            Notation::Words => &['-'],
+            Notation::Letters => '!',
+            Notation::Words => '-',
         }
+    }
+
+    /// Whether a call's user leaves it, and drops it at some time.
+    fn is_left(self, call: &str) -> bool {
+        self == Notation::Letters && call.ends_with('?')
     }
 }
 
@@ -87,16 +92,19 @@ impl Script {
 
     /// How many calls their users may drop.
     pub fn marked(&self) -> usize {
-        let marks = self.notation.marks();
-        self.nodes.iter().flatten().flatten().filter(|call| call.ends_with(marks)).count()
+        let mark = self.notation.mark();
+        self.nodes.iter().flatten().flatten().filter(|call| call.ends_with(mark)).count()
     }
 
-    /// The same of users that have made up their minds: of the calls that they may drop, in turn, they drop one at once or never.
+    /// The same of users that have made up their minds: of the calls that they may drop, in turn, they drop one at once or never. What they
+    /// leave they drop at once.
     pub fn dropping(mut self, drops: &mut impl Iterator<Item = bool>) -> Script {
-        let marks = self.notation.marks();
-        let mut stays = |call: &String| !call.ends_with(marks) || drops.next() != Some(true);
-        self.nodes.iter_mut().flatten().for_each(|calls| calls.retain(&mut stays));
-        self.nodes.iter_mut().flatten().flatten().for_each(|call| *call = call.replace(marks, ""));
+        let (notation, mark) = (self.notation, self.notation.mark());
+        let is_dropped = |call: &String, drops: &mut dyn Iterator<Item = bool>| {
+            notation.is_left(call) || (call.ends_with(mark) && drops.next() == Some(true))
+        };
+        self.nodes.iter_mut().flatten().for_each(|calls| calls.retain(|call| !is_dropped(call, drops)));
+        self.nodes.iter_mut().flatten().flatten().for_each(|call| *call = call.replace(mark, ""));
         self
     }
 }
@@ -121,10 +129,10 @@ mod tests {
             let script = notation.script(text);
             (script.marked(), script.dropping(&mut drops.into_iter()).text())
         };
-        let letters = |drops| changed(Notation::Letters, "cs!x,r?e+w", drops);
-        assert_eq!(letters([false, false]), (2, "csx,re+w".to_owned()));
-        assert_eq!(letters([true, false]), (2, "cx,re+w".to_owned()));
-        assert_eq!(letters([true, true]), (2, "cx,e+w".to_owned()));
+        let letters = |drops| changed(Notation::Letters, "cs!x,r?e+w!", drops);
+        assert_eq!(letters([false, false]), (2, "csx,e+w".to_owned()), "what is left is dropped");
+        assert_eq!(letters([true, false]), (2, "cx,e+w".to_owned()));
+        assert_eq!(letters([true, true]), (2, "cx,e+".to_owned()));
         let words = |drops| changed(Notation::Words, "x+.b-.xy!,y?-", drops);
         assert_eq!(words([false, false]), (2, "x+.b.xy!,y?".to_owned()));
         assert_eq!(words([false, true]), (2, "x+.b.xy!,".to_owned()));
