@@ -79,6 +79,9 @@ pub(super) struct Link {
     standby: Option<ConnId>,
 }
 
+/// As many failures in a row a pause is counted for at most, where the other end's request is on its way: 8 to 16 ms by default.
+const CROSSED: u32 = 4;
+
 /// How many earlier incarnations of a peer are remembered.
 const PAST_INCARNATIONS: usize = 16;
 
@@ -402,8 +405,8 @@ impl Link {
             Some(Refusal::Expelled(grounds)) => actions.push(Action::Outcast(grounds)),
             Some(Refusal::Retired) => actions.push(Action::Gone),
             // Of two that ask at once: its request is on the way, ours is the second choice. Where its request was lost, it takes seconds
-            // until it is repeated: the pauses grow, and end for us with its request.
-            Some(Refusal::SimultaneousOpen) => {}
+            // until it is repeated, so the pauses grow; not beyond what is short beside that, since it may have given its request up.
+            Some(Refusal::SimultaneousOpen) => self.failures = self.failures.min(CROSSED),
             Some(Refusal::Stranger | Refusal::Unable | Refusal::Trial) | None => {}
         }
         self.pause(actions);
