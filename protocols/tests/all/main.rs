@@ -4,6 +4,7 @@
 
 mod common;
 mod ddss_crash;
+mod ddss_lives;
 mod ddss_memory;
 mod ddss_named;
 mod ddss_transfers;

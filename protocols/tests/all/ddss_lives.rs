@@ -1,0 +1,134 @@
+//! Segments and the lives of nodes: what a user keeps of a home's earlier ones, and what a home that starts late takes of a user's.
+
+use crate::common::{Cluster, all_regions, ms, rank, us};
+use crate::ddss_crash::{MET, NODES, VALUE, begin, joins};
+use std::cell::{Cell, RefCell};
+use std::rc::Rc;
+use weft_protocols::ddss::{Ddss, DdssError, Name, Placement};
+use weft_sim::fault::Fault;
+use weft_sim::{NodeId, Sim};
+use weft_verbs::{Nanos, Wait};
+
+/// A node crashes, and its next boot has a mesh.
+fn begins_anew(cluster: &mut Cluster, node: usize) {
+    let id = NodeId(node as u32);
+    cluster.plan(cluster.fabric.now(), Fault::Crash { node: id });
+    cluster.run(ms(1));
+    cluster.plan(cluster.fabric.now(), Fault::Restart { node: id });
+    cluster.run(Nanos(1));
+    cluster.members[node] = cluster.start(id.0);
+}
+
+/// Each life of a home makes the same segments anew. The last ones are known by their names until they are asked for again.
+#[test]
+fn a_user_keeps_no_memory_for_the_segments_of_a_home_that_died() {
+    const SEGMENTS: usize = 4;
+    let mut cluster = Cluster::scarce(NODES, 1, 100, |_| ());
+    let mut all: Vec<_> = (0..NODES as usize).map(|node| begin(&cluster, node, ms(4))).collect();
+    cluster.run(MET);
+    let names: Vec<Name> =
+        (0..).map(Name).filter(|name| name.home(NODES) == rank(2)).take(SEGMENTS).collect();
+    let mut free = Vec::new();
+    for life in 0..6 {
+        let done = Rc::new(Cell::new(0));
+        let (tell, ddss, rt) = (Rc::clone(&done), all[1].1.clone(), cluster.members[1].rt.clone());
+        let names = names.clone();
+        cluster.members[1].at(cluster.fabric.now() + us(1), move || {
+            drop(rt.clone().spawn(async move {
+                for name in names {
+                    // That the segment of the life before is gone is told first.
+                    while let Err(why) = put(&ddss, name).await {
+                        assert!(matches!(why, DdssError::Gone(_) | DdssError::Absent(_)), "{why}");
+                        rt.sleep(ms(1)).await;
+                    }
+                    tell.set(tell.get() + 1);
+                }
+            }));
+        });
+        cluster.run(ms(100));
+        assert_eq!(done.get(), SEGMENTS, "life {life}");
+        free.push(all_regions(&cluster.members[1].rt).len());
+        begins_anew(&mut cluster, 2);
+        all[2] = begin(&cluster, 2, ms(4));
+    }
+    assert!(free[5] + SEGMENTS >= free[1], "regions that are left, life by life: {free:?}");
+}
+
+/// The user comes when the home is there again that kept them: no view tells it who has died.
+#[test]
+fn a_user_keeps_no_memory_for_the_segments_of_a_home_that_died_before_it_came() {
+    const SEGMENTS: usize = 8;
+    let mut cluster = Cluster::scarce(NODES, 1, 100, |_| ());
+    let mut all: Vec<_> = (0..NODES as usize).map(|node| begin(&cluster, node, ms(4))).collect();
+    cluster.run(MET);
+    let keys = Rc::new(RefCell::new(Vec::new()));
+    let (ddss, tells) = (all[2].1.clone(), Rc::clone(&keys));
+    drop(cluster.members[2].rt.spawn(async move {
+        for _ in 0..=SEGMENTS {
+            let key = ddss.allocate(VALUE, Placement::Local).await.expect("it fits");
+            tells.borrow_mut().push(key);
+        }
+    }));
+    cluster.run(ms(5));
+    for node in [2, 1] {
+        begins_anew(&mut cluster, node);
+        all[node] = begin(&cluster, node, ms(4));
+        cluster.run(MET + ms(80));
+    }
+    let keys = keys.take();
+    // What one call takes is there after the first one.
+    let free = [&keys[..1], &keys[1..]].map(|keys| {
+        let (asked, got) = (keys.to_vec(), Rc::new(RefCell::new(Vec::new())));
+        let (ddss, tells) = (all[1].1.clone(), Rc::clone(&got));
+        drop(cluster.members[1].rt.spawn(async move {
+            for key in asked {
+                let segment = ddss.attach(key).expect("nobody has told this node");
+                for _ in 0..2 {
+                    let value = ddss.get(&segment, &mut [0; 64]).await;
+                    tells.borrow_mut().push(value);
+                }
+            }
+        }));
+        cluster.run(ms(20));
+        assert_eq!(got.take(), vec![Err(DdssError::Gone(rank(2))); 2 * keys.len()]);
+        all_regions(&cluster.members[1].rt).len()
+    });
+    assert!(free[1] + SEGMENTS / 2 >= free[0], "regions that are left, before and after: {free:?}");
+}
+
+async fn put(ddss: &Ddss<Sim>, name: Name) -> Result<Option<u64>, DdssError> {
+    let segment = ddss.open(name, VALUE).await?;
+    ddss.put(&segment, &[1; 64]).await
+}
+
+/// The first node has no segments yet when it is asked, and when who has asked begins anew.
+#[test]
+fn a_home_that_starts_late_heeds_a_node_that_began_anew_behind_what_its_last_boot_had_asked() {
+    let mut cluster = Cluster::new(NODES, 1, Wait::Notify);
+    let first = joins(&cluster, 0, ms(4));
+    let mut others: Vec<_> = (1..NODES as usize).map(|node| begin(&cluster, node, ms(4))).collect();
+    cluster.run(MET);
+    let name = (0..).map(Name).find(|name| name.home(NODES) == rank(0)).expect("one is its own");
+    let opens = |cluster: &Cluster, ddss: &Ddss<Sim>| {
+        let (opened, ddss) = (Rc::new(RefCell::new(None)), ddss.clone());
+        let tells = Rc::clone(&opened);
+        drop(cluster.members[1].rt.spawn(async move {
+            let segment = ddss.open(name, VALUE).await;
+            *tells.borrow_mut() = Some(segment.map(drop));
+        }));
+        opened
+    };
+    let before = opens(&cluster, &others[0].1);
+    cluster.run(ms(1));
+    assert_eq!(before.take(), None, "nobody serves it yet");
+    begins_anew(&mut cluster, 1);
+    others[0] = begin(&cluster, 1, ms(4));
+    cluster.run(MET + ms(80));
+    let home = &cluster.members[0];
+    assert_eq!(home.mesh.resets_of(rank(1)), 1);
+    let home = Ddss::start_among(&home.rt, &home.mesh, &first).expect("the channel is free");
+    let opened = opens(&cluster, &others[0].1);
+    cluster.run(ms(50));
+    assert_eq!(opened.take(), Some(Ok(())));
+    assert_eq!(home.stats().segments, 1, "nobody had asked for it in this life but the one that is there");
+}
