@@ -156,7 +156,7 @@ impl World {
         let machine = &mut self.state.machines[node.index()];
         let Activity::Parked(style) = machine.activity else {
             machine.urgent |= urgent;
-            return self.touch_news(node, news, false);
+            return self.touch_news(node, news, None);
         };
         let wanted = match style {
             Wait::Poll => news.completion,
@@ -170,9 +170,9 @@ impl World {
             }
             let notice = self.notice(style);
             self.step_by(node, self.state.now + notice);
-            self.touch_news(node, news, woken);
+            self.touch_news(node, news, Some(woken));
         } else {
-            self.touch_news(node, news, false);
+            self.touch_news(node, news, None);
         }
     }
 

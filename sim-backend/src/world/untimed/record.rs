@@ -211,9 +211,10 @@ impl World {
         self.touch(object::sent(delivery), AccessKind::Cause);
     }
 
-    /// News for a node, which may wake it. Completions have objects of their own; what else is news is in order with
-    /// all that the node does.
-    pub(in crate::world) fn touch_news(&mut self, node: NodeId, news: News, woken: bool) {
+    /// News for a node. Completions have objects of their own; what else is news is in order with all that the node does. Where they are
+    /// what a waiting node waits for, `wakes` says whether they are the first: its step is because of them then, and might be because of
+    /// the others. So which are first is a race.
+    pub(in crate::world) fn touch_news(&mut self, node: NodeId, news: News, wakes: Option<bool>) {
         if !self.is_recorded() {
             return;
         }
@@ -222,9 +223,12 @@ impl World {
         if events || news.urgent || news.channel {
             self.touch(object::node(node), AccessKind::Write);
         }
-        if woken {
+        if let Some(first) = wakes {
             let step = self.state.driver.untimed().nodes[node.index()].steps;
-            self.touch(object::wake(node, step), AccessKind::Cause);
+            self.touch(object::wake(node, step), AccessKind::Write);
+            if first {
+                self.touch(object::wake(node, step), AccessKind::Cause);
+            }
         }
     }
 
