@@ -85,3 +85,23 @@ fn a_step_that_the_end_of_a_disk_call_made_possible_is_none_for_a_message_alone(
     assert!(steps_for_a_message_alone(false));
     assert!(!steps_for_a_message_alone(true), "it would be without the message");
 }
+
+/// The step that comes of it is because of the first one, and could be because of the other alone.
+#[test]
+fn which_of_a_message_and_the_end_of_a_disk_call_wakes_a_node_is_a_race() {
+    for order in [[DELIVERY, DISK_CALL], [DISK_CALL, DELIVERY]] {
+        let acts = vec![vec![], vec![Act::Send { peer: 0, signaled: false }]];
+        let world = World::new(Plan { acts, in_order: true, ..busy(Wait::Poll) });
+        happen(&world, |enabled| kind(enabled) == STEP);
+        let disk = world.places[0].ctx.disk().unwrap();
+        let _call = disk.begin(DiskCall::List);
+        let [first, second] = order.map(|of| {
+            let (mut out, mut touched) = (vec![], Footprint::new());
+            world.fabric.enabled(&mut out);
+            let next = out.iter().find(|enabled| kind(enabled) == of).expect("both may happen");
+            world.fabric.take(next.event, Outcome::Done, Some(&mut touched)).unwrap();
+            touched
+        });
+        assert!(first.conflicts(&second), "{order:?}");
+    }
+}
