@@ -26,8 +26,6 @@ struct Seen {
     ready: Cell<bool>,
     /// When the kernel was asked without that.
     asked: Cell<Nanos>,
-    /// What the clock had said when this was asked last.
-    read: Cell<Nanos>,
     /// When a wait has last looked at all descriptors.
     waited: Rc<Cell<Nanos>>,
 }
@@ -35,9 +33,9 @@ struct Seen {
 impl Hint {
     /// Asks the kernel, if a wait has seen something, or if neither it nor a wait was asked for a while.
     pub(crate) fn ask<T>(&self, ask: impl FnOnce() -> Option<T>) -> Option<T> {
-        let Seen { ready, asked, waited, .. } = &*self.0;
+        let Seen { ready, asked, waited } = &*self.0;
         if !ready.get() {
-            let now = self.time();
+            let now = host::now();
             if now - asked.get().max(waited.get()) < UNSEEN {
                 return None;
             }
@@ -48,14 +46,6 @@ impl Hint {
             ready.set(false);
         }
         answer
-    }
-
-    /// About what time it is. A driver reads the clock between two steps anyway; for those who step otherwise it is read here.
-    fn time(&self) -> Nanos {
-        let last = host::last_read();
-        let now = if last == self.0.read.get() { host::now() } else { last };
-        self.0.read.set(now);
-        now
     }
 }
 
@@ -103,7 +93,7 @@ impl Reactor {
     /// Watches a descriptor of verbs objects, which is closed before the reactor or removes itself.
     pub(crate) fn watch(&self, fd: RawFd) -> Result<Hint> {
         let waited = Rc::clone(&self.waited);
-        let seen = Seen { ready: Cell::new(true), asked: Cell::new(host::now()), read: Cell::default(), waited };
+        let seen = Seen { ready: Cell::new(true), asked: Cell::new(host::now()), waited };
         let hint = Hint(Rc::new(seen));
         self.watch_beside(fd, &hint)?;
         Ok(hint)
