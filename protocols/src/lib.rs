@@ -17,6 +17,7 @@ pub mod ddss;
 pub mod dsm;
 pub mod locks;
 pub mod members;
+mod number_set;
 pub mod pario;
 pub mod rt;
 pub mod sdp;

@@ -11,11 +11,11 @@
 
 use super::DsmError;
 use super::messages::{Freeing, Message};
-use super::ranges::Ranges;
 use super::reading::{Decision, Reading};
 use super::service::Service;
 use super::shared::{ObjectId, Plain, Shared};
 use super::thread::Thread;
+use crate::number_set::NumberSet;
 use crate::rt::sync::{OneshotSender, oneshot};
 use crate::transport::Rank;
 use std::collections::{BTreeMap, BTreeSet};
@@ -28,7 +28,7 @@ pub(super) struct Frees {
     /// Objects that are being freed, with which nobody may begin anything any more, and who frees each.
     closed: BTreeMap<ObjectId, Rank>,
     /// Those that were forgotten here once. They may be closed and forgotten again, after others have died.
-    forgotten: Ranges,
+    forgotten: NumberSet,
     /// Nodes that wait until nothing of an object is open here, each with the number of its call.
     closing: Vec<(ObjectId, Rank, u32)>,
     /// This node's calls, by number: the step, and who has not answered.
@@ -46,12 +46,13 @@ struct Call {
 impl Frees {
     /// Whether an object is freed, or is being.
     pub fn has(&self, object: ObjectId) -> bool {
-        self.closed.contains_key(&object) || self.forgotten.contains(object)
+        self.closed.contains_key(&object) || self.has_forgotten(object)
     }
 
     /// The objects that are freed, or are being.
     pub fn all(&self) -> Vec<ObjectId> {
-        let all: BTreeSet<ObjectId> = self.closed.keys().copied().chain(self.forgotten.iter()).collect();
+        let forgotten = self.forgotten.iter().map(ObjectId);
+        let all: BTreeSet<ObjectId> = self.closed.keys().copied().chain(forgotten).collect();
         all.into_iter().collect()
     }
 
@@ -73,12 +74,12 @@ impl Frees {
     /// Nothing of an object is there any more.
     fn forget(&mut self, object: ObjectId) {
         self.closed.remove(&object);
-        self.forgotten.insert(object);
+        self.forgotten.insert(object.0);
     }
 
     /// Whether an object was forgotten here. What others report of it later is of no use.
     pub fn has_forgotten(&self, object: ObjectId) -> bool {
-        self.forgotten.contains(object)
+        self.forgotten.contains(object.0)
     }
 
     /// Nobody will answer.
@@ -250,7 +251,7 @@ mod tests {
             frees.forget(made(number));
             assert!(frees.has(made(number)) && frees.has_forgotten(made(number)));
         }
-        assert_eq!((frees.closed.len(), frees.forgotten.pieces()), (0, 1));
+        assert_eq!((frees.closed.len(), frees.forgotten.ranges()), (0, 1));
         // One that is freed once more, after others have died, is there once.
         frees.closed.insert(made(3), by);
         assert_eq!(frees.all().len(), 10_000);

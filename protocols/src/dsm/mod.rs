@@ -29,7 +29,7 @@
 //! | `directory` | the manager: owner, copies, version, one open transaction, a queue |
 //! | `server` | what a node does when it has to share or give up |
 //! | `pull` | a reader takes what is read elsewhere itself |
-//! | `free`, `ranges` | memory is given back, and its names never |
+//! | `free` | memory is given back, and its names never |
 //! | `views`, `follow`, `rebuild` | nodes that die: epochs, reports, and what is lost |
 //! | `restart` | a node that restarts where nodes do not agree on who is alive: the end |
 //! | `memory` | the bytes, and who may access them: `Memory` is all that the protocol asks |
@@ -52,7 +52,6 @@ mod memory;
 mod messages;
 mod pins;
 mod pull;
-mod ranges;
 mod reach;
 mod reading;
 mod rebuild;

@@ -9,36 +9,27 @@
 //! lives among those that have ended.
 
 use super::super::Handle;
-use std::collections::BTreeMap;
+use crate::number_set::NumberSet;
 
-/// Ranges of handles, by their first, with their last.
+/// Handles of files that are gone.
 #[derive(Clone, Debug, Default, Hash)]
-pub(super) struct Bars(BTreeMap<u64, u64>);
+pub(super) struct Bars(NumberSet);
 
 impl Bars {
     /// Whether a file is gone.
     pub(super) fn has(&self, Handle(handle): Handle) -> bool {
-        self.0.range(..=handle).next_back().is_some_and(|(_, last)| handle <= *last)
+        self.0.contains(handle)
     }
 
     /// A file is gone.
-    pub(super) fn add(&mut self, handle: Handle) {
-        if self.has(handle) {
-            return;
-        }
-        let Handle(handle) = handle;
-        let behind = handle.checked_add(1).and_then(|next| self.0.remove(&next));
-        let last = behind.unwrap_or(handle);
-        match self.0.range_mut(..handle).next_back() {
-            Some((_, before)) if *before + 1 == handle => *before = last,
-            _ => drop(self.0.insert(handle, last)),
-        }
+    pub(super) fn add(&mut self, Handle(handle): Handle) {
+        self.0.insert(handle);
     }
 
     /// How many ranges there are.
     #[cfg(test)]
     fn ranges(&self) -> usize {
-        self.0.len()
+        self.0.ranges()
     }
 }
 
