@@ -4,7 +4,7 @@ use super::segment::{Doubt, Open, Window};
 use super::service::Ddss;
 use super::{DdssError, Header, Model};
 use crate::rt::BufferGuard;
-use crate::transport::{BEFORE_MEMORY_IS_ASKED_FOR, Lost, NotExecuted, OpError};
+use crate::transport::{self, BEFORE_MEMORY_IS_ASKED_FOR, Lost, NotExecuted, OpError};
 use weft_verbs::{Nanos, RemoteSlice, SendOp, Verbs, VerbsError, WcError};
 
 /// What one look at a segment found.
@@ -263,14 +263,11 @@ pub(super) fn swap<V: Verbs>(at: RemoteSlice, from: Header, to: Header) -> SendO
     SendOp::CompareSwap { at, compare: from.word(), swap: to.word() }
 }
 
-/// Whether a call failed for want of memory, which may be there later: what nobody but this node can do is tried again. An adapter that has
-/// failed refuses what is posted, too, and says that it is gone; unless it is the first one, with which the node ends, the next connection
-/// goes over another rail, whose adapter has memory.
+/// Whether a call failed for want of memory, which may be there later: what nobody but this node can do is tried again.
 pub(super) fn lacks_memory(error: &DdssError) -> bool {
-    let is_short = |why: &VerbsError| matches!(why, VerbsError::Os { .. } | VerbsError::Exhausted { .. });
     match error {
-        DdssError::Verbs(why) => is_short(why),
-        DdssError::NotExecuted(NotExecuted::Refused(why)) => is_short(why) || *why == VerbsError::DeviceGone,
+        DdssError::Verbs(why) => transport::lacks_memory(*why),
+        DdssError::NotExecuted(why) => why.lacks_memory(),
         _ => false,
     }
 }

@@ -131,16 +131,14 @@ pub enum OpError {
 }
 
 impl OpError {
-    /// Whether it was not posted for want of memory: there may be some later. (Of an adapter that is gone there is none, and the next
-    /// connection goes over another one; where it is the first, the node ends.)
+    /// Whether it was not posted for want of memory: there may be some later.
     pub fn lacks_memory(&self) -> bool {
-        let OpError::NotExecuted(NotExecuted::Refused(why)) = *self else { return false };
-        lacks_memory(why) || why == VerbsError::DeviceGone
+        matches!(self, OpError::NotExecuted(why) if why.lacks_memory())
     }
 }
 
 /// Whether memory was refused: there may be some later.
-pub(super) fn lacks_memory(why: VerbsError) -> bool {
+pub(crate) fn lacks_memory(why: VerbsError) -> bool {
     matches!(why, VerbsError::Os { .. } | VerbsError::Exhausted { .. })
 }
 
@@ -184,6 +182,14 @@ pub enum NotExecuted {
     /// The mesh has been closed.
     #[error("the mesh is closed")]
     Closed,
+}
+
+impl NotExecuted {
+    /// Whether that is for want of memory: there may be some later. (Of an adapter that is gone there is none, and the next connection goes
+    /// over another one; where it is the first, the node ends.)
+    pub fn lacks_memory(&self) -> bool {
+        matches!(*self, NotExecuted::Refused(why) if lacks_memory(why) || why == VerbsError::DeviceGone)
+    }
 }
 
 /// How an operation's result was lost.

@@ -30,12 +30,17 @@ impl Link {
         Some(rails.next()).filter(|next| *next != rail && !rails.is_down(*next))
     }
 
+    /// The rail of the attempt or connection.
+    fn rail(&self) -> Option<u8> {
+        match self.state {
+            State::Up(None) => Some(0),
+            _ => self.id().map(|id| id.rail),
+        }
+    }
+
     /// The attempt or connection failed: the next one goes over the next rail.
     pub(super) fn rail_failed(&mut self) {
-        match self.state {
-            State::Up(None) => self.rails.failed(0),
-            _ => self.id().into_iter().for_each(|id| self.rails.failed(id.rail)),
-        }
+        self.rail().into_iter().for_each(|rail| self.rails.failed(rail));
     }
 
     /// The port of a rail lost its link, or its device failed.
@@ -48,11 +53,7 @@ impl Link {
     /// What goes over a rail without a link ends now, and not after the adapter's retries, if there is another rail to go over; over the
     /// only one, the link may come back before they are exhausted.
     pub(super) fn leave_dead_rail(&mut self, actions: &mut Vec<Action>) {
-        let rail = match self.state {
-            State::Up(None) => Some(0),
-            _ => self.id().map(|id| id.rail),
-        };
-        if !rail.is_some_and(|rail| self.rails.is_down(rail) && self.rails.has_other(rail)) {
+        if !self.rail().is_some_and(|rail| self.rails.is_down(rail) && self.rails.has_other(rail)) {
             return;
         }
         // The peer need not notice: its port has its link. So this end asks, whether it has something to send or not.
