@@ -82,30 +82,33 @@ impl Driver {
 
     /// Waits for what ends a wait of this style: `false` when the time is over first.
     fn wait(&mut self, style: Wait, deadline: Nanos, until: Nanos) -> bool {
-        for looks in (0..LOOKS_A_READING).cycle() {
-            if style == Wait::Notify || looks == 0 {
-                let now = host::now();
-                if now >= deadline {
-                    return true;
-                }
-                if now >= until {
-                    return false;
-                }
+        loop {
+            let now = host::now();
+            if now >= deadline {
+                return true;
+            }
+            if now >= until {
+                return false;
             }
             let woken = match style {
-                Wait::Notify => self.look(deadline.min(until) - host::last_read()),
-                Wait::Poll => {
-                    let seen = self.contexts.iter().any(|c| c.has_completions());
-                    // Also where a queue says that it has something at each look: one whose device refuses to be polled.
-                    self.look_now_and_then() || seen
-                }
+                Wait::Notify => self.look(deadline.min(until) - now),
+                Wait::Poll => (0..LOOKS_A_READING).any(|_| self.spin()),
             };
             if woken {
                 return true;
             }
+        }
+    }
+
+    /// One look of a node that spins.
+    fn spin(&mut self) -> bool {
+        let seen = self.contexts.iter().any(|c| c.has_completions());
+        // Descriptors also where a queue says that it has something at each look: one whose device refuses to be polled.
+        let woken = self.look_now_and_then() || seen;
+        if !woken {
             std::hint::spin_loop();
         }
-        true
+        woken
     }
 
     fn look_now_and_then(&mut self) -> bool {

@@ -15,23 +15,12 @@ struct Inner {
     state: Cell<u64>,
 }
 
-thread_local! {
-    static READ: Cell<Nanos> = const { Cell::new(Nanos::ZERO) };
-}
-
 /// Time since the process first asked: the clock of every [`HwHost`]. Some are read for each message, and the standard library's
 /// arithmetic on them costs three times what the reading does.
 pub fn now() -> Nanos {
     static BEGAN: OnceLock<u64> = OnceLock::new();
     let began = *BEGAN.get_or_init(monotonic);
-    let now = Nanos(monotonic().saturating_sub(began));
-    READ.set(now);
-    now
-}
-
-/// What the clock said when this thread read it last.
-pub(crate) fn last_read() -> Nanos {
-    READ.get()
+    Nanos(monotonic().saturating_sub(began))
 }
 
 impl HwHost {
