@@ -28,10 +28,8 @@ impl Refused {
     /// Writes that a node was refused, unless that was the last that was written of its address. Where there were many, it is written
     /// when the node comes back.
     pub fn write(&mut self, now: Duration, from: IpAddr, why: &Refusal) {
-        if self.last.get(&from) == Some(why) {
-            return;
-        }
-        if !self.lines.write(now, format_args!("a node at {from}: {why}")) {
+        let is_known = self.last.get(&from) == Some(why);
+        if is_known || !self.lines.write(now, format_args!("a node at {from}: {why}")) {
             return;
         }
         if self.last.len() >= ADDRESSES {

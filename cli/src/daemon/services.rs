@@ -221,7 +221,7 @@ impl<V: Verbs> Files<V> {
             ("asked", stats.asked.to_string()),
             ("pulls", stats.pulls.to_string()),
             ("pushes", stats.pushes.to_string()),
-            ("disk errors", stats.disk_errors.to_string()),
+            ("disk errors", errors.to_string()),
         ];
         report.systems.insert(super::FILES.to_string(), owned(said));
     }
