@@ -5,6 +5,7 @@ use crate::ddss_crash::{MET, NODES, VALUE, begin, joins};
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use weft_protocols::ddss::{Ddss, DdssError, Name, Placement};
+use weft_protocols::members::Members;
 use weft_sim::fault::Fault;
 use weft_sim::{NodeId, Sim};
 use weft_verbs::{Nanos, Wait};
@@ -19,13 +20,22 @@ fn begins_anew(cluster: &mut Cluster, node: usize) {
     cluster.members[node] = cluster.start(id.0);
 }
 
+/// What each node has started.
+type Started = Vec<(Members<Sim>, Ddss<Sim>)>;
+
+/// Nodes that count their regions, and have met.
+fn met() -> (Cluster, Started) {
+    let cluster = Cluster::scarce(NODES, 1, 100, |_| ());
+    let all = (0..NODES as usize).map(|node| begin(&cluster, node, ms(4))).collect();
+    cluster.run(MET);
+    (cluster, all)
+}
+
 /// Each life of a home makes the same segments anew. The last ones are known by their names until they are asked for again.
 #[test]
 fn a_user_keeps_no_memory_for_the_segments_of_a_home_that_died() {
     const SEGMENTS: usize = 4;
-    let mut cluster = Cluster::scarce(NODES, 1, 100, |_| ());
-    let mut all: Vec<_> = (0..NODES as usize).map(|node| begin(&cluster, node, ms(4))).collect();
-    cluster.run(MET);
+    let (mut cluster, mut all) = met();
     let names: Vec<Name> =
         (0..).map(Name).filter(|name| name.home(NODES) == rank(2)).take(SEGMENTS).collect();
     let mut free = Vec::new();
@@ -58,9 +68,7 @@ fn a_user_keeps_no_memory_for_the_segments_of_a_home_that_died() {
 #[test]
 fn a_user_keeps_no_memory_for_the_segments_of_a_home_that_died_before_it_came() {
     const SEGMENTS: usize = 8;
-    let mut cluster = Cluster::scarce(NODES, 1, 100, |_| ());
-    let mut all: Vec<_> = (0..NODES as usize).map(|node| begin(&cluster, node, ms(4))).collect();
-    cluster.run(MET);
+    let (mut cluster, mut all) = met();
     let keys = Rc::new(RefCell::new(Vec::new()));
     let (ddss, tells) = (all[2].1.clone(), Rc::clone(&keys));
     drop(cluster.members[2].rt.spawn(async move {

@@ -5,6 +5,7 @@ use crate::sdp::{OPTIONS, PORT, Place, connect, filled, places, read_all};
 use std::cell::Cell;
 use std::rc::Rc;
 use weft_protocols::sdp::{SdpOptions, SdpStream};
+use weft_protocols::transport::Mesh;
 use weft_sim::Sim;
 use weft_verbs::{Nanos, Wait};
 
@@ -90,6 +91,24 @@ fn a_stream_that_hears_of_room_first_keeps_its_place_in_line() {
 /// How many streams only receive.
 const QUIET: usize = 20;
 
+/// Writes to a stream while there is no room. How many passes it waits from when there is some.
+async fn passes_until_written(place: &Place, mesh: &Mesh<Sim>, writer: &SdpStream<Sim>) -> usize {
+    let (rt, mesh, written) = (place.rt.clone(), mesh.clone(), Rc::new(Cell::new(false)));
+    let ended = Rc::clone(&written);
+    let counts = place.rt.spawn(async move {
+        mesh.room(rank(1)).await.expect("the mesh is open");
+        let mut passes = 0;
+        while !ended.get() {
+            passes += 1;
+            rt.yield_now().await;
+        }
+        passes
+    });
+    writer.write_all(b"b").await.expect("written");
+    written.set(true);
+    counts.await.expect("it is not dropped")
+}
+
 #[test]
 fn a_stream_that_has_nothing_to_say_has_no_turn_before_one_that_has() {
     let cluster = Cluster::narrow(2, 1, Wait::Poll, 1);
@@ -120,20 +139,7 @@ fn a_stream_that_has_nothing_to_say_has_no_turn_before_one_that_has() {
         for stream in &quiet {
             assert_eq!(stream.try_read(&mut [0; 9]), Ok(Some(1)));
         }
-        let (rt, written) = (client.rt.clone(), Rc::new(Cell::new(false)));
-        let ended = Rc::clone(&written);
-        let counts = client.rt.spawn(async move {
-            mesh.room(rank(1)).await.expect("the mesh is open");
-            let mut passes = 0;
-            while !ended.get() {
-                passes += 1;
-                rt.yield_now().await;
-            }
-            passes
-        });
-        writer.write_all(b"b").await.expect("written");
-        written.set(true);
-        tells.set(counts.await);
+        tells.set(Some(passes_until_written(&client, &mesh, &writer).await));
         writer.close().await.expect("closed");
     }));
     cluster.run(Nanos::from_secs(100));
@@ -185,20 +191,7 @@ fn passes_beside_those_held_up(len: u32, looks: fn(&Place, &Rc<SdpStream<Sim>>, 
         held_up.iter().for_each(|stream| looks(&client, stream, len));
         client.rt.yield_now().await;
         assert_eq!(mesh.room_left(rank(1)), 0, "nothing was acknowledged yet");
-        let (rt, written) = (client.rt.clone(), Rc::new(Cell::new(false)));
-        let ended = Rc::clone(&written);
-        let counts = client.rt.spawn(async move {
-            mesh.room(rank(1)).await.expect("the mesh is open");
-            let mut passes = 0;
-            while !ended.get() {
-                passes += 1;
-                rt.yield_now().await;
-            }
-            passes
-        });
-        writer.write_all(b"b").await.expect("written");
-        written.set(true);
-        tells.set(counts.await);
+        tells.set(Some(passes_until_written(&client, &mesh, &writer).await));
         writer.close().await.expect("closed");
     }));
     cluster.run(Nanos::from_secs(100));
