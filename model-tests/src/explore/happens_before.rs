@@ -245,7 +245,11 @@ impl HappensBefore {
     /// Prepares [`HappensBefore::wakes`]: notes what the last step touched.
     pub(super) fn mark_last(&mut self) {
         let Some(taken) = self.steps.last() else { return };
-        let range: Range<usize> = taken.touches.0 as usize..taken.touches.1 as usize;
+        self.mark(taken.touches);
+    }
+
+    fn mark(&mut self, touches: (u32, u32)) {
+        let range: Range<usize> = touches.0 as usize..touches.1 as usize;
         if self.generation == u32::MAX >> WAYS {
             self.marks.fill(0);
             self.generation = 0;
@@ -261,13 +265,26 @@ impl HappensBefore {
     /// Whether the last step wakes a sleeper: the two depend on each other.
     pub(super) fn wakes(&self, sleeper: &Sleeper) -> bool {
         let Some(taken) = self.steps.last() else { return false };
-        if sleeper.actor == taken.actor || sleeper.quiescent || taken.quiescent {
-            return true;
-        }
-        self.touches[sleeper.touches.0 as usize..sleeper.touches.1 as usize].iter().any(|touched| {
+        sleeper.actor == taken.actor
+            || sleeper.quiescent
+            || taken.quiescent
+            || self.meets_marks(sleeper.touches)
+    }
+
+    /// Whether touches conflict with those that are marked.
+    fn meets_marks(&self, touches: (u32, u32)) -> bool {
+        self.touches[touches.0 as usize..touches.1 as usize].iter().any(|touched| {
             let mark = self.marks[touched.object as usize];
             mark >> WAYS == self.generation && mark & against(touched.how) != 0
         })
+    }
+
+    /// Whether the last step depends on neither of two earlier ones, and does on what the later one of them would be without the
+    /// other. [`HappensBefore::mark_last`] goes before.
+    pub(super) fn meets_without(&self, race: (usize, usize), sleeper: &Sleeper) -> bool {
+        let row = &self.before[(self.steps.len() - 1) * self.row..];
+        let depends = |step: usize| row[step / 64] >> (step % 64) & 1 != 0;
+        !depends(race.0) && !depends(race.1) && self.wakes(sleeper)
     }
 
     fn top(&self) -> u32 {
@@ -428,7 +445,7 @@ fn set(bits: &mut [u64], bit: u32) {
 /// See [`HappensBefore::reversal`].
 #[derive(Debug)]
 pub(super) struct Reversal<'a> {
-    order: &'a HappensBefore,
+    order: &'a mut HappensBefore,
     earlier: usize,
     last: usize,
 }
@@ -443,8 +460,23 @@ impl Reversal<'_> {
     }
 
     /// Whether the last step needs some of the others, which need not be enabled where the race begins.
+    /// The later step of the race.
+    pub(super) fn last(&self) -> usize {
+        self.last
+    }
+
     pub(super) fn is_prepared(&self) -> bool {
         self.needs_another(self.last)
+    }
+
+    /// Whether a sleeper, which is the last step as it would be without the earlier one, depends on one of the others.
+    pub(super) fn wakes(&mut self, sleeper: &Sleeper) -> bool {
+        self.order.mark(sleeper.touches);
+        let order = &*self.order;
+        (self.earlier + 1..self.last).any(|step| {
+            let taken = &order.steps[step];
+            self.is_free(step) && (taken.actor == sleeper.actor || order.meets_marks(taken.touches))
+        })
     }
 
     fn is_free(&self, step: usize) -> bool {

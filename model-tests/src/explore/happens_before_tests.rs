@@ -115,3 +115,27 @@ fn the_steps_that_could_come_instead_need_none_of_the_others() {
     assert_eq!(reversal.initials().map(|step| step.event.0).collect::<Vec<_>>(), [2]);
     assert!(reversal.is_prepared());
 }
+
+/// A message that would have come to a queue's end, were its connection not closed: `7` is the connection, `8` the end.
+#[test]
+fn what_an_earlier_step_has_cut_short_is_not_taken_for_what_comes_first_without_it() {
+    let whole: &[_] = &[(7, AccessKind::Read), (8, AccessKind::Write)];
+    let mut order = order(&[(2, whole)]);
+    let slept = order.pop().expect("it was taken");
+    let step = |order: &mut HappensBefore, actor, touches: &[_]| {
+        order.push(&enabled(actor, actor), Outcome::Done, &print(touches));
+    };
+    step(&mut order, 1, &[(7, AccessKind::Write)]);
+    step(&mut order, 2, &[(7, AccessKind::Read)]);
+    step(&mut order, 3, &[(8, AccessKind::Write)]);
+    assert!(order.races().is_empty(), "behind the close, message and packet have nothing in common");
+    order.mark_last();
+    assert!(
+        order.meets_without((0, 1), &slept),
+        "and without it the packet can come before the message, or after it"
+    );
+    order.pop();
+    step(&mut order, 3, &[(9, AccessKind::Write)]);
+    order.mark_last();
+    assert!(!order.meets_without((0, 1), &slept));
+}

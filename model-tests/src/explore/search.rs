@@ -288,12 +288,13 @@ impl<B: ModelFactory> Search<'_, B> {
 
     fn reverse_races(&mut self) {
         let Some(last) = self.order.last() else { return };
+        self.tree.forget_put_off(self.order.len() - 1);
         self.races.clear();
         self.races.extend_from_slice(self.order.races());
         for &earlier in &self.races {
-            let reversal = self.order.reversal(earlier as usize);
-            self.tree.reverse(earlier as usize, last, &reversal);
+            self.tree.reverse(earlier as usize, last, &mut self.order.reversal(earlier as usize));
         }
+        self.tree.reverse_put_off(last, &mut self.order);
     }
 
     /// Goes back to the last state where something is left to be tried, and chooses it.

@@ -16,7 +16,17 @@ pub(super) struct Tree {
     nodes: Vec<Node>,
     candidates: Vec<Candidate>,
     sleepers: Vec<Sleeper>,
+    /// Races that were not turned around because the later step slept.
+    put_off: Vec<PutOff>,
     imprecise: u64,
+}
+
+/// A race that was not turned around: at the earlier step's node, the later one slept.
+#[derive(Clone, Copy, Debug)]
+struct PutOff {
+    earlier: usize,
+    later: usize,
+    sleeper: Sleeper,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -69,7 +79,13 @@ pub(super) enum Entered {
 
 impl Tree {
     pub(super) fn new() -> Tree {
-        Tree { nodes: Vec::new(), candidates: Vec::new(), sleepers: Vec::new(), imprecise: 0 }
+        Tree {
+            nodes: Vec::new(),
+            candidates: Vec::new(),
+            sleepers: Vec::new(),
+            put_off: Vec::new(),
+            imprecise: 0,
+        }
     }
 
     /// How many nodes lie on the branch.
@@ -200,15 +216,25 @@ impl Tree {
     ///
     /// Abdulla, Aronis, Jonsson and Sagonas, "Optimal dynamic partial order reduction" (2014), algorithm 1. A step is
     /// found by its event alone: a candidate in the backtrack set is tried with all its outcomes.
-    pub(super) fn reverse(&mut self, earlier: usize, last: Step, reversal: &Reversal<'_>) {
+    pub(super) fn reverse(&mut self, earlier: usize, last: Step, reversal: &mut Reversal<'_>) {
         let place = self.candidates_of(earlier);
         if !reversal.is_prepared() && self.find(&place, last.event).is_none() {
             // It could only happen because of the earlier one, so there is no other way round.
             return;
         }
         let sleepers = self.sleepers_of(earlier);
+        let slept = self.sleepers[sleepers.clone()].iter().find(|sleeper| sleeper.step == last).copied();
+        // It touched more there, it may be, than it did behind the earlier one: then it is not what that begins with.
+        let wakes = slept.is_some_and(|slept| reversal.wakes(&slept));
         let mut first = None;
         for step in reversal.initials() {
+            if step == last && slept.is_some() {
+                if wakes {
+                    continue;
+                }
+                self.put_off.extend(slept.map(|sleeper| PutOff { earlier, later: reversal.last(), sleeper }));
+                return;
+            }
             if self.sleepers[sleepers.clone()].iter().any(|sleeper| sleeper.step == step) {
                 return;
             }
@@ -224,6 +250,28 @@ impl Tree {
             None => {
                 self.imprecise += 1;
                 self.backtrack_all(place);
+            }
+        }
+    }
+
+    /// Forgets the races of steps that were taken back, where a step is the next to be taken anew.
+    pub(super) fn forget_put_off(&mut self, step: usize) {
+        let kept = self.put_off.partition_point(|race| race.later < step);
+        self.put_off.truncate(kept);
+    }
+
+    /// Turns the races of steps that slept around for the last step, where it wakes them and could come without the earlier of the two.
+    pub(super) fn reverse_put_off(&mut self, last: Step, order: &mut HappensBefore) {
+        let number = order.len() - 1;
+        if self.put_off.first().is_none_or(|race| race.later == number) {
+            return;
+        }
+        order.mark_last();
+        for index in 0..self.put_off.len() {
+            let PutOff { earlier, later, sleeper } = self.put_off[index];
+            if later < number && order.meets_without((earlier, later), &sleeper) {
+                self.reverse(earlier, last, &mut order.reversal(earlier));
+                order.mark_last();
             }
         }
     }

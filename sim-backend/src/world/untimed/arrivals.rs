@@ -134,7 +134,12 @@ impl World {
         let first = self.first(node);
         self.touch(object::event(first, number), AccessKind::Write);
         self.touch(object::event(first, number), AccessKind::EnablingEdge);
-        self.touch(object::last(first.0, EVENTS), AccessKind::Write);
+        self.touch_ends(node);
+    }
+
+    /// Something comes to a node that is in order with all that comes to its queues.
+    pub(super) fn touch_ends(&mut self, node: NodeId) {
+        self.touch(object::last(self.first(node).0, EVENTS), AccessKind::Write);
         for hca in self.shape.hcas(node) {
             for place in 0..self.state.hcas[hca.0 as usize].hw.completions.cqs.places() {
                 self.touch(object::last(hca.0, place), AccessKind::Write);

@@ -213,7 +213,8 @@ impl World {
 
     /// News for a node. Completions have objects of their own; what else is news is in order with all that the node does. Where they are
     /// what a waiting node waits for, `wakes` says whether they are the first: its step is because of them then, and might be because of
-    /// the others. So which are first is a race.
+    /// the others. So which are first is a race. What ends any wait races with what comes to the node's queues, too, however many steps lie
+    /// between the two: a step that is because of the one need not look for the other.
     pub(in crate::world) fn touch_news(&mut self, node: NodeId, news: News, wakes: Option<bool>) {
         if !self.is_recorded() {
             return;
@@ -222,6 +223,9 @@ impl World {
         let events = !self.in_order() && (news.event || news.established.is_some());
         if events || news.urgent || news.channel {
             self.touch(object::node(node), AccessKind::Write);
+        }
+        if events || news.urgent {
+            self.touch_ends(node);
         }
         if let Some(first) = wakes {
             let step = self.state.driver.untimed().nodes[node.index()].steps;
