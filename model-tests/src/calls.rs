@@ -143,6 +143,10 @@ impl<P: Promise<Q, A>, Q: Data, A: Data> Oracles for Answers<P, Q, A> {
         self.open.len() as u64
     }
 
+    fn oldest(&self) -> Option<Nanos> {
+        self.open.values().copied().min()
+    }
+
     fn finish(&mut self, now: Nanos, healthy: Nanos) -> Vec<Violation> {
         let violation = |(id, since): (&RequestId, &Nanos)| Violation {
             oracle: PROGRESS,

@@ -72,6 +72,12 @@ pub trait Oracles: Clone + 'static {
     /// How many requests have not ended.
     fn unended(&self) -> u64;
 
+    /// When the oldest of the requests that have not ended was made, or, where one holds something, has had it. `None` if there is
+    /// none, or where that is not known.
+    fn oldest(&self) -> Option<Nanos> {
+        None
+    }
+
     /// Judges the end, after nothing has gone wrong for `healthy`: requests that are still open, and what only an end shows.
     fn finish(&mut self, now: Nanos, healthy: Nanos) -> Vec<Violation>;
 

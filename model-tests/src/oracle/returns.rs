@@ -41,6 +41,11 @@ impl<E: CallEvent> Returns<E> {
         self.open.len() as u64
     }
 
+    /// Since when the oldest of those calls is open.
+    pub fn oldest(&self) -> Option<Nanos> {
+        self.open.values().map(HistoryEvent::at).min()
+    }
+
     /// A node has crashed: nobody waits for the calls of its clients any more.
     pub fn node_restarted(&mut self, node: u32) {
         self.open.retain(|request, _| request.client.node != node);

@@ -23,6 +23,9 @@ pub async fn client<S: System, V: Verbs>(
     let mut number = 0;
     while goes_on(number) {
         let (think, request) = S::next(&mut plan);
+        if think > Nanos::ZERO {
+            record.rests(rt.now().saturating_add(think));
+        }
         rest(&rt, think).await;
         let id = RequestId { client: id, number };
         let leaves = quits.as_mut().and_then(Quitter::next).filter(|_| S::may_drop(&calls, &request));

@@ -104,28 +104,35 @@ impl<S: System> World<S> {
         Ok(())
     }
 
-    /// Nothing goes wrong any more; every request must end. Says when they had, or should have, and for how long nothing had gone wrong then.
+    /// Nothing goes wrong any more: clients make the requests that they have left, and each must end in time. Says when they had, or
+    /// should have, and for how long nothing had gone wrong then.
     fn settle(&mut self, options: &mut RunOptions<'_>) -> Result<(Nanos, Nanos), RunError> {
         let healed = self.fabric.now();
-        self.go_on_while(options, self.scenario.run.settle.nanos(), |world| !world.all_done())?;
+        let span = self.scenario.run.settle.nanos();
+        self.go_on_until_rest(options, |world| {
+            let oldest = world.recorder.judge(|judge| judge.oracles().oldest());
+            let since = oldest.unwrap_or_else(|| world.recorder.silent_since()).max(healed);
+            (!world.all_done()).then(|| since.saturating_add(span))
+        })?;
         let now = self.fabric.now();
         Ok((now, now - healed))
     }
 
     /// Nobody asks for anything any more: what is under way comes to its end.
     fn come_to_rest(&mut self, options: &mut RunOptions<'_>) -> Result<(), RunError> {
-        self.go_on_while(options, REST, |world| world.all_done() && !is_clean(&world.machines))
+        let end = self.fabric.now() + REST;
+        self.go_on_until_rest(options, |world| {
+            (world.all_done() && !is_clean(&world.machines)).then_some(end)
+        })
     }
 
-    /// Runs on without faults for as long as `condition` holds, at most for `span`.
-    fn go_on_while(
+    /// Runs on without faults, each time at most until `end`; `None` is that it need not go on.
+    fn go_on_until_rest(
         &mut self,
         options: &mut RunOptions<'_>,
-        span: Nanos,
-        condition: impl Fn(&World<S>) -> bool,
+        mut end: impl FnMut(&World<S>) -> Option<Nanos>,
     ) -> Result<(), RunError> {
-        let end = self.fabric.now() + span;
-        while self.fabric.now() < end && condition(self) {
+        while let Some(end) = end(self).filter(|end| self.fabric.now() < *end) {
             if !self.all_done() {
                 self.start_the_left_out_again()?;
             }

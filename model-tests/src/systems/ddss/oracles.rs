@@ -386,6 +386,10 @@ impl Oracles for DdssOracles {
         self.progress.unended()
     }
 
+    fn oldest(&self) -> Option<Nanos> {
+        self.progress.oldest()
+    }
+
     fn finish(&mut self, now: Nanos, healthy: Nanos) -> Vec<Violation> {
         self.progress.finish(now, healthy).chain(self.causes.finish(now)).collect()
     }

@@ -182,6 +182,10 @@ impl Oracles for DsmOracles {
         self.progress.unended()
     }
 
+    fn oldest(&self) -> Option<Nanos> {
+        self.progress.oldest()
+    }
+
     fn finish(&mut self, now: Nanos, healthy: Nanos) -> Vec<Violation> {
         let DsmOracles { beginning, progress, .. } = self;
         progress.excuse(|request| beginning.waits(request.client.node));

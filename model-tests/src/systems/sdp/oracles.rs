@@ -236,6 +236,10 @@ impl Oracles for SdpOracles {
         self.requests.waiting().count() as u64
     }
 
+    fn oldest(&self) -> Option<Nanos> {
+        self.requests.waiting().map(|(_, open)| Nanos(open.since_ns)).min()
+    }
+
     fn finish(&mut self, now: Nanos, healthy: Nanos) -> Vec<Violation> {
         let violation = |(request, open): (&RequestId, &Open)| Violation {
             oracle: Progress::NAME,

@@ -72,6 +72,34 @@ fn every_promise_is_kept_where_holds_are_downgraded_in_the_middle_of_accidents()
     }
 }
 
+/// Faults stop after the limit; clients go on, and none of their requests is judged before it had the time that it may take.
+#[test]
+fn clients_that_need_longer_than_the_limit_and_the_time_to_settle_make_all_their_requests() {
+    for (requests, think, hold) in [(20, "100ms", "1us"), (20, "0us", "50ms"), (2, "5s", "1us")] {
+        let text = format!(
+            r#"
+            [cluster]
+            nodes = 2
+            [workload]
+            kind = "locks"
+            scheme = "ncosed"
+            locks = 1
+            clients = 1
+            requests = {requests}
+            think = "{think}"
+            hold = "{hold}"
+            [run]
+            limit = "10ms"
+            settle = "500ms"
+            "#
+        );
+        let scenario = weft_check::parse(&text).unwrap_or_else(|error| panic!("{error}"));
+        let summary = assert_held(&scenario, 0..2);
+        assert_eq!(summary.metrics.count("requests", "made"), 2 * 2 * requests, "{think} {hold}");
+        assert!(summary.longest_ns > 1_000_000_000, "{think} {hold}: they take longer than that");
+    }
+}
+
 #[test]
 fn scenarios_drawn_at_random_hold() {
     for seed in 0..150 {

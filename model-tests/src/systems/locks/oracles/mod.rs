@@ -128,6 +128,10 @@ impl Oracles for BesideExclusion {
         self.progress.unended()
     }
 
+    fn oldest(&self) -> Option<Nanos> {
+        self.progress.oldest()
+    }
+
     fn finish(&mut self, now: Nanos, healthy: Nanos) -> Vec<Violation> {
         self.progress.finish(now, healthy).into_iter().chain(self.causes.finish(now)).collect()
     }
@@ -165,6 +169,10 @@ impl Oracles for LockOracles {
 
     fn unended(&self) -> u64 {
         self.beside.unended()
+    }
+
+    fn oldest(&self) -> Option<Nanos> {
+        self.beside.oldest()
     }
 
     fn finish(&mut self, now: Nanos, healthy: Nanos) -> Vec<Violation> {

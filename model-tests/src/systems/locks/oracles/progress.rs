@@ -44,6 +44,11 @@ impl Progress {
         self.open.len() as u64
     }
 
+    /// Since when the oldest of those waits, or holds.
+    pub(super) fn oldest(&self) -> Option<Nanos> {
+        self.open.values().map(|open| open.since).min()
+    }
+
     /// The requests that have not ended.
     pub(super) fn open(&self) -> &BTreeMap<RequestId, Open> {
         &self.open

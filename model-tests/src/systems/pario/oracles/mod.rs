@@ -112,6 +112,10 @@ impl Oracles for FileOracles {
         self.progress.unended()
     }
 
+    fn oldest(&self) -> Option<Nanos> {
+        self.progress.oldest()
+    }
+
     fn finish(&mut self, now: Nanos, healthy: Nanos) -> Vec<Violation> {
         self.progress.finish(now, healthy).collect()
     }
