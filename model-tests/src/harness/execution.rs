@@ -8,6 +8,7 @@ use super::model::{Model, Unseen, cover};
 use super::recorder::{Accesses, Recorder};
 use crate::explore::{Coverage, Fingerprint, Stuck, TraceEvent, TransitionSystem, Violation};
 use crate::named::Named;
+use crate::oracle::Oracles;
 use std::hash::Hash;
 use std::rc::Rc;
 use weft_protocols::rt::fingerprint::StateHasher;
@@ -373,9 +374,13 @@ impl<M: Model> Execution<M> {
         self.model.drift().is_none() || !self.model.waits(state, &self.losses.crashed, recorder)
     }
 
-    /// The requests that did not end, and why nothing will end them.
-    fn stuck(&self, recorder: &Recorder<M::Oracles>) -> Option<Violation> {
-        let text = recorder.unended()?;
+    /// What the oracles say of an end: what only an end shows, and, if requests did not end, why nothing will end them.
+    fn broken_at_end(&self, recorder: &Recorder<M::Oracles>) -> Option<Violation> {
+        let violation = recorder.judge_end()?;
+        if recorder.oracles(Oracles::unended) == 0 {
+            return Some(violation);
+        }
+        let Violation { text, .. } = violation;
         let asleep = (0..self.fabric.nodes()).map(NodeId).find(|&node| self.fabric.has_unpolled(node));
         Some(match asleep {
             Some(node) => Violation::new(LOST_WAKE_UP, format!("{node} sleeps on a completion; {text}")),
@@ -453,8 +458,8 @@ impl<M: Model> TransitionSystem for Execution<M> {
             return Err(broken);
         }
         let Some(Instance { state, members }) = instance else {
-            if let Some(stuck) = self.stuck(recorder) {
-                return Err(stuck);
+            if let Some(broken) = self.broken_at_end(recorder) {
+                return Err(broken);
             }
             let judges = !self.losses.other && !self.model.breaks_connections();
             let FoundByNodes { violation, broke, .. } = self.found();
@@ -463,9 +468,9 @@ impl<M: Model> TransitionSystem for Execution<M> {
         let Losses { crashed, other } = &self.losses;
         let excused = *other && self.model.drift().is_none()
             || crashed.iter().any(|&node| self.model.needs(state, node, recorder));
-        match self.stuck(recorder) {
+        match self.broken_at_end(recorder) {
             _ if excused && !crashed.is_empty() => Ok(()),
-            Some(stuck) => Err(stuck),
+            Some(broken) => Err(broken),
             // A dead node's connections, and what was meant for it, are left over.
             None if !crashed.is_empty() => self.model.finish_without(state, crashed, members),
             None => {

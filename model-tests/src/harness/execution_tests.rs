@@ -1,7 +1,7 @@
 //! What a model is told of a restart belongs to the event that restarts the node.
 
 use super::*;
-use crate::explore::{ModelFactory, Options, explore};
+use crate::explore::{ModelFactory, Options, Report, explore};
 use crate::harness::{Explored, Harness, Meeting, Shape};
 use crate::history::{HistoryEvent, Stage};
 use crate::oracle::{self, Oracles};
@@ -46,11 +46,19 @@ impl HistoryEvent for Happens {
     }
 }
 
-/// Refuses one order of the two.
+/// Refuses one order of the two, or one that is the last.
 #[derive(Clone, Copy)]
 struct InOrder {
-    unwanted: [Happens; 2],
+    unwanted: Unwanted,
     last: Option<Happens>,
+}
+
+/// What must not happen.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Unwanted {
+    InTurn([Happens; 2]),
+    /// Which only an end shows.
+    AtLast(Happens),
 }
 
 impl Oracles for InOrder {
@@ -62,7 +70,7 @@ impl Oracles for InOrder {
 
     fn observe(&mut self, event: &Happens, broken: &mut dyn FnMut(oracle::Violation)) {
         let last = self.last.replace(*event);
-        if last.is_some_and(|last| [last, *event] == self.unwanted) {
+        if last.is_some_and(|last| self.unwanted == Unwanted::InTurn([last, *event])) {
             broken(oracle::Violation { oracle: "in order", at: Nanos::ZERO, text: event.to_string() });
         }
     }
@@ -76,7 +84,10 @@ impl Oracles for InOrder {
     }
 
     fn finish(&mut self, _: Nanos, _: Nanos) -> Vec<oracle::Violation> {
-        Vec::new()
+        let last = self.last.filter(|last| self.unwanted == Unwanted::AtLast(*last));
+        let violation =
+            |last| oracle::Violation { oracle: "in order", at: Nanos::ZERO, text: format!("{last}") };
+        last.map(violation).into_iter().collect()
     }
 
     fn state(&self, mut to: &mut dyn Hasher) {
@@ -92,7 +103,7 @@ impl Explored for InOrder {
 
 /// Two nodes that know nothing of each other: one may restart, and the other one works once.
 struct Strangers {
-    unwanted: [Happens; 2],
+    unwanted: Unwanted,
 }
 
 impl Model for Strangers {
@@ -135,7 +146,7 @@ impl Model for Strangers {
 
 #[test]
 fn what_a_restart_tells_the_oracles_is_in_its_footprint() {
-    let mut harness = Harness::new(Strangers { unwanted: [Happens::Works; 2] });
+    let mut harness = Harness::new(Strangers { unwanted: Unwanted::AtLast(Happens::IsBack) });
     harness.allow(harness.usual_faults());
     let mut execution = harness.root();
     let mut enabled = Vec::new();
@@ -151,10 +162,21 @@ fn what_a_restart_tells_the_oracles_is_in_its_footprint() {
 fn a_restart_is_tried_before_and_after_what_the_oracles_judge_by_it() {
     use Happens::{IsBack, Works};
     for unwanted in [[Works, IsBack], [IsBack, Works]] {
-        let mut harness = Harness::new(Strangers { unwanted });
-        harness.allow(harness.usual_faults());
-        let options = Options { faults: 1, ..Options::default() };
-        let report = explore(&mut harness, &options, &mut |_| ControlFlow::Continue(())).expect("explores");
+        let report = explored(Unwanted::InTurn(unwanted), 1);
         assert!(!report.held(), "{unwanted:?}");
     }
+}
+
+#[test]
+fn what_only_an_end_shows_is_told_where_every_request_has_ended() {
+    let report = explored(Unwanted::AtLast(Happens::Works), 0);
+    let told = report.counterexample.map(|found| found.violation);
+    assert_eq!(told, Some(Violation::new("in order", "Works")));
+}
+
+fn explored(unwanted: Unwanted, faults: u32) -> Report {
+    let mut harness = Harness::new(Strangers { unwanted });
+    harness.allow(harness.usual_faults());
+    let options = Options { faults, ..Options::default() };
+    explore(&mut harness, &options, &mut |_| ControlFlow::Continue(())).expect("explores")
 }

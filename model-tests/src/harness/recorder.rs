@@ -207,14 +207,11 @@ impl<O: Explored> Recorder<O> {
         self.oracles(|oracles| oracles.finish_unharmed()).map(Violation::from)
     }
 
-    /// Judges the requests that have not ended, at an end: nothing will end them any more. What is broken, if there are any.
-    pub(super) fn unended(&self) -> Option<String> {
+    /// Judges an end, whether or not all requests have ended: nothing will happen any more. The first promise that is broken.
+    pub(super) fn judge_end(&self) -> Option<Violation> {
         let judge = &mut self.record.borrow_mut().judge;
-        if judge.unended() == 0 {
-            return None;
-        }
         judge.judge_end(Nanos::ZERO, Nanos::ZERO);
-        Some(first(judge).map(|violation| violation.text).unwrap_or_default())
+        first(judge)
     }
 
     /// Adds to a hash what the oracles judge by, and what was noted, in its order.
