@@ -71,6 +71,12 @@ impl<O: Oracles> Judge<O> {
         self.oracles.finish(now, healthy).into_iter().for_each(|violation| self.verdicts.add(violation));
     }
 
+    /// Judges the end of what no fault has struck: what one would excuse.
+    pub fn judge_unharmed(&mut self, now: Nanos) {
+        let broken = self.oracles.finish_unharmed();
+        broken.into_iter().for_each(|broken| self.verdicts.add(Violation { at: now, ..broken }));
+    }
+
     /// Judges what is left at rest.
     pub fn judge_leaks(&mut self, now: Nanos, leftovers: &[Leftover]) {
         Leaks::finish(now, leftovers).into_iter().for_each(|violation| self.verdicts.add(violation));

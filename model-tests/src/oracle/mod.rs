@@ -81,7 +81,7 @@ pub trait Oracles: Clone + 'static {
     /// Judges the end, after nothing has gone wrong for `healthy`: requests that are still open, and what only an end shows.
     fn finish(&mut self, now: Nanos, healthy: Nanos) -> Vec<Violation>;
 
-    /// Judges the end of an execution without a fault, where no time passes: what a fault would excuse.
+    /// Judges the end of an execution or a run without a fault: what a fault would excuse.
     fn finish_unharmed(&self) -> Option<Violation> {
         None
     }

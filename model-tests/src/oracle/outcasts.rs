@@ -37,6 +37,11 @@ impl Outcasts {
         }
     }
 
+    /// Whether anybody has crashed or was left out.
+    pub fn any(&self) -> bool {
+        !self.crashed.is_empty() || !self.left_out.is_empty()
+    }
+
     /// What nothing has explained by the end, as violations of an oracle.
     pub fn finish(&self, oracle: &'static str, now: Nanos) -> impl Iterator<Item = Violation> {
         let violation = move |words: &String| Violation { oracle, at: now, text: unexplained(words) };

@@ -30,6 +30,9 @@ impl<S: System> World<S> {
         self.come_to_rest(&mut options)?;
         // What a request has been told may be explained by what others learn later, as that its node is out.
         self.recorder.judge(|judge| judge.judge_end(settled, healthy));
+        if self.is_unharmed() {
+            self.recorder.judge(|judge| judge.judge_unharmed(settled));
+        }
         let metrics = self.metrics();
         self.judge_conduct();
         self.judge_connections();
@@ -154,14 +157,15 @@ impl<S: System> World<S> {
         }
     }
 
-    /// No connection may have broken that nothing was done to, and whose adapters have had their answers in time. (A node that others had
-    /// left out, since it was too busy to answer, was started again.)
+    /// Whether nothing was done to anybody, and all adapters have had their answers in time. (A node that others had left out, since it was
+    /// too busy to answer, was started again.)
+    fn is_unharmed(&self) -> bool {
+        self.struck == 0 && self.crashes.is_empty() && self.fabric.stats().timeouts == 0
+    }
+
+    /// No connection may have broken without cause.
     fn judge_connections(&self) {
-        if self.struck > 0
-            || !self.crashes.is_empty()
-            || self.fabric.stats().timeouts > 0
-            || S::BREAKS_CONNECTIONS
-        {
+        if S::BREAKS_CONNECTIONS || !self.is_unharmed() {
             return;
         }
         let now = self.fabric.now();

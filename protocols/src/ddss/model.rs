@@ -107,7 +107,7 @@ impl Model {
     }
 
     /// For how long a copy that was the latest one is good, by any clock that keeps to [`Model::DRIFT`].
-    pub(super) fn patience(self) -> Nanos {
+    pub fn patience(self) -> Nanos {
         match self {
             Model::Temporal(us) => {
                 Nanos(u64::from(us) * 1_000 - (u64::from(us) * Model::DRIFT).div_ceil(1_000))

@@ -153,9 +153,11 @@ pub enum Why {
     Slow,
     /// The answer to a put was lost, and others have put since.
     Unknown,
-    /// An operation failed, and what is published does not say what to do then: of readings and of rivals alone. Or the user dropped the
-    /// call, which says nothing.
+    /// An operation failed, and what is published does not say what to do then: of readings and of rivals. Or the machine has no memory for
+    /// the call.
     NotSaid,
+    /// Its user dropped it.
+    Dropped,
     /// Something that should not happen.
     Other,
 }
@@ -300,6 +302,7 @@ impl fmt::Display for Timeless<'_> {
             What::Failed(Why::Out) => f.write_str("is told that the others go on without its node"),
             What::Failed(Why::Slow) => f.write_str("finds its home too slow"),
             What::Failed(Why::Unknown) => f.write_str("is not told whether it has put"),
+            What::Failed(Why::Dropped) => f.write_str("is dropped by its user"),
             What::Failed(Why::NotSaid | Why::Other) => f.write_str("fails"),
             What::Crashed => f.write_str("crashes"),
             What::LeftOut => f.write_str("is left out"),

@@ -409,7 +409,7 @@ impl System for Segments {
         at: Nanos,
     ) -> Option<Event> {
         let id = client.in_life(id);
-        let what = What::Failed(Why::NotSaid);
+        let what = What::Failed(Why::Dropped);
         Some(Event { at_ns: at.0, request: id, segment: request.segment.0, life: 0, what })
     }
 

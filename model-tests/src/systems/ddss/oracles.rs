@@ -394,11 +394,15 @@ impl Oracles for DdssOracles {
         self.progress.finish(now, healthy).chain(self.causes.finish(now)).collect()
     }
 
+    fn finish_unharmed(&self) -> Option<Violation> {
+        self.causes.finish_unharmed()
+    }
+
     fn state(&self, mut to: &mut dyn Hasher) {
         for (name, segment) in &self.latest.segments {
             (name, &segment.values, segment.completed(Nanos::MAX)).hash(&mut to);
         }
-        (self.exchanges.state(), &self.causes).hash(&mut to);
+        (self.exchanges.state(), self.causes.state()).hash(&mut to);
         (self.alone.state(), &self.earlier).hash(&mut to);
         self.latest.began.hash(&mut to);
         (&self.gone.begun, &self.gone.released, &self.gone.told).hash(&mut to);

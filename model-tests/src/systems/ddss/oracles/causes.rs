@@ -2,34 +2,85 @@
 
 use super::super::history::{Event, Timeless, What, Why};
 use super::home;
+use crate::history::{HistoryEvent, RequestId};
 use crate::oracle::{Oracle, Outcasts, Violation, unexplained};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
+use std::hash::Hash;
 use weft_protocols::ddss::Model;
 use weft_verbs::Nanos;
 
 /// A call fails with cause: faults of links are repaired and not told, and who dies or is left out is named.
-#[derive(Clone, Debug, Hash)]
+///
+/// Some errors only a fault brings about: without one, and while nobody is gone, they are wrong.
+#[derive(Clone, Debug)]
 pub(super) struct Causes {
     nodes: u32,
-    /// Values are good for a time, and a home may be slower.
-    is_temporal: bool,
+    /// Under temporal: how long a call has taken at least that finds its home too slow.
+    slow: Option<Nanos>,
     outcasts: Outcasts,
     /// Who has been served by which home: they are members of one view.
     served: BTreeSet<(u32, u32)>,
+    /// When the calls under way began, by the clocks of their nodes.
+    began: BTreeMap<RequestId, Nanos>,
+    unharmed: Unharmed,
 }
+
+/// What is wrong where nothing has gone wrong.
+#[derive(Clone, Debug, Default)]
+struct Unharmed {
+    /// The first call that failed.
+    failed: Option<String>,
+    /// The first one whose answer was lost.
+    unknown: Option<String>,
+    /// Somebody has begun to release a segment: whoever still asks for its memory breaks a connection, and with that answers are lost.
+    releases: bool,
+}
+
+impl Unharmed {
+    fn ends(&mut self, event: &Event) {
+        let words = || Timeless(event).to_string();
+        match event.what {
+            // A home may be slow without a fault, and how slow it was is judged at once.
+            What::Failed(Why::Dropped | Why::Slow) => {}
+            What::Failed(Why::Unknown) => drop(self.unknown.get_or_insert_with(words)),
+            What::Failed(_) => drop(self.failed.get_or_insert_with(words)),
+            _ => {}
+        }
+    }
+
+    /// The first call that ended without cause.
+    fn found(&self) -> Option<&String> {
+        let unknown = self.unknown.as_ref().filter(|_| !self.releases);
+        self.failed.as_ref().or(unknown)
+    }
+
+    fn state(&self) -> impl Hash + use<> {
+        let Unharmed { failed, unknown, releases } = self;
+        (failed.is_some(), unknown.is_some(), *releases)
+    }
+}
+
+/// After so many looks that are too late each, a home is too slow (docs/ddss.md).
+const MOST_LATE: u64 = 8;
 
 impl Causes {
     pub fn new(model: Model, nodes: u32) -> Causes {
-        let (outcasts, served) = (Outcasts::default(), BTreeSet::new());
-        Causes { nodes, is_temporal: matches!(model, Model::Temporal(_)), outcasts, served }
+        let slow = matches!(model, Model::Temporal(_)).then(|| Nanos(MOST_LATE * model.patience().0));
+        let (outcasts, unharmed) = (Outcasts::default(), Unharmed::default());
+        Causes { nodes, slow, outcasts, served: BTreeSet::new(), began: BTreeMap::new(), unharmed }
     }
 
-    fn is_known(&self, why: Why, node: u32) -> bool {
+    /// What it judges by where no time passes.
+    pub fn state(&self) -> impl Hash + '_ {
+        (&self.outcasts, &self.served, self.unharmed.state())
+    }
+
+    fn is_known(&self, why: Why, node: u32, took: Option<Nanos>) -> bool {
         match why {
             // It may not have come yet.
             Why::Absent(other) => !self.served.contains(&(node, other)),
-            Why::Slow => self.is_temporal,
-            Why::NotSaid | Why::Out | Why::Unknown => true,
+            Why::Slow => self.slow.is_some_and(|slow| took.is_none_or(|took| took >= slow)),
+            Why::NotSaid | Why::Dropped | Why::Out | Why::Unknown => true,
             Why::Other => false,
         }
     }
@@ -42,6 +93,12 @@ impl Causes {
     /// What nothing has explained by the end.
     pub fn finish(&self, now: Nanos) -> impl Iterator<Item = Violation> {
         self.outcasts.finish(self.name(), now)
+    }
+
+    /// What nothing but a fault would have explained, where there was none.
+    pub fn finish_unharmed(&self) -> Option<Violation> {
+        let words = self.unharmed.found().filter(|_| !self.outcasts.any())?;
+        Some(Violation { oracle: self.name(), at: Nanos::ZERO, text: unexplained(words) })
     }
 }
 
@@ -60,16 +117,30 @@ impl Oracle<Event> for Causes {
             What::Crashed => {
                 self.goes(node);
                 self.outcasts.crashes(node);
+                self.began.retain(|request, _| request.client.node != node);
+                return Ok(());
             }
             What::LeftOut => {
                 self.goes(node);
                 self.outcasts.is_left_out(node);
+                return Ok(());
+            }
+            What::Holds { .. } => return Ok(()),
+            what if what.begins() => {
+                self.began.insert(event.request, event.at());
+                self.unharmed.releases |= what == What::Releases;
+                return Ok(());
             }
             What::Got { .. } | What::Put { .. } | What::Exchanged { .. } => {
                 self.served.insert((node, home(event.segment, self.nodes)));
             }
+            _ => {}
+        }
+        let took = self.began.remove(&event.request).map(|began| event.at() - began);
+        self.unharmed.ends(event);
+        match event.what {
             What::Failed(Why::Out) => self.outcasts.says(node, || Timeless(event).to_string()),
-            What::Failed(why) if !self.is_known(why, node) => {
+            What::Failed(why) if !self.is_known(why, node, took) => {
                 return Err(unexplained(&Timeless(event).to_string()));
             }
             _ => {}
@@ -81,7 +152,7 @@ impl Oracle<Event> for Causes {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::history::{ClientId, RequestId};
+    use crate::history::ClientId;
 
     /// Whether it is an error that a call of node 1 fails, to a segment that it has put to before; meanwhile nodes are left out, or crash.
     fn is_told(model: Model, meanwhile: &[(u32, What)], why: Why) -> bool {
@@ -111,5 +182,40 @@ mod tests {
         assert!(!write(&[(2, What::Crashed)], Why::Out), "that may have been a majority");
         assert!(write(&[], Why::Slow) && !is_told(Model::Temporal(9), &[], Why::Slow));
         assert!(write(&[(0, What::Crashed), (1, What::LeftOut)], Why::Other));
+    }
+    fn event(number: u32, at_ns: u64, what: What) -> Event {
+        let request = RequestId { client: ClientId { node: 1, index: 0 }, number };
+        Event { at_ns, request, segment: 1, life: 0, what }
+    }
+
+    #[test]
+    fn a_home_is_too_slow_only_for_who_has_waited_for_eight_times_the_models_time() {
+        let judged = |took| {
+            let mut oracle = Causes::new(Model::Temporal(10), 4);
+            oracle.observe(&event(0, 1_000, What::Gets)).expect("it begins");
+            oracle.observe(&event(0, 1_000 + took, What::Failed(Why::Slow)))
+        };
+        assert!(judged(70_000).is_err());
+        assert!(judged(80_000).is_ok());
+    }
+
+    #[test]
+    fn without_a_fault_no_call_fails_but_what_its_user_drops_or_whose_home_is_slow() {
+        let told = |why, meanwhile: &[Event]| {
+            let mut oracle = Causes::new(Model::Temporal(1), 4);
+            let all = [event(0, 0, What::Gets), event(0, 9_000, What::Failed(why))];
+            for event in all.iter().chain(meanwhile) {
+                oracle.observe(event).expect("a fault may be the cause");
+            }
+            oracle.finish_unharmed().is_some()
+        };
+        for why in [Why::Unknown, Why::NotSaid, Why::Absent(3), Why::Out] {
+            assert!(told(why, &[]), "{why:?}");
+            assert!(!told(why, &[Event::of_node(Nanos::ZERO, 3, What::LeftOut)]), "{why:?}");
+        }
+        let releases = [event(1, 0, What::Releases)];
+        assert!(!told(Why::Unknown, &releases), "that may have broken a connection");
+        assert!(told(Why::NotSaid, &releases));
+        assert!(!told(Why::Dropped, &[]) && !told(Why::Slow, &[]));
     }
 }

@@ -106,7 +106,7 @@ impl Losses {
                 known.told = true;
                 self.lost(event, call)
             }
-            What::Failed(Why::NotSaid) => {
+            What::Failed(Why::NotSaid | Why::Dropped) => {
                 known.told = true;
                 Ok(())
             }
@@ -168,7 +168,7 @@ mod tests {
     const GETS: What = What::Gets;
     const GOT: What = What::Got { value: Value::Zero, version: Some(0) };
     const UNCHANGED: What = What::Unchanged { version: 0 };
-    const DROPPED: What = What::Failed(Why::NotSaid);
+    const DROPPED: What = What::Failed(Why::Dropped);
 
     /// How many events of a history are refused.
     fn refused(history: &[Happens]) -> usize {

@@ -245,7 +245,7 @@ impl SystemModel for Publishing {
     }
 
     fn dropped(&self, id: RequestId, _: char) -> Option<Event> {
-        let what = What::Failed(Why::NotSaid);
+        let what = What::Failed(Why::Dropped);
         Some(Event { at_ns: 0, request: id, segment: NAME.0, life: 0, what })
     }
 
