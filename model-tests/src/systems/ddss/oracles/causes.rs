@@ -11,7 +11,8 @@ use weft_verbs::Nanos;
 
 /// A call fails with cause: faults of links are repaired and not told, and who dies or is left out is named.
 ///
-/// Some errors only a fault brings about: without one, and while nobody is gone, they are wrong.
+/// Some errors only a fault brings about: without one, and while nobody is gone, they are wrong. And then somebody has the lock, if a try
+/// finds it taken.
 #[derive(Clone, Debug)]
 pub(super) struct Causes {
     nodes: u32,
@@ -34,29 +35,35 @@ struct Unharmed {
     unknown: Option<String>,
     /// Somebody has begun to release a segment: whoever still asks for its memory breaks a connection, and with that answers are lost.
     releases: bool,
+    /// The first one that found the lock taken.
+    locked: Option<String>,
+    /// A call has come to another end: it may have had the lock.
+    otherwise: bool,
 }
 
 impl Unharmed {
     fn ends(&mut self, event: &Event) {
         let words = || Timeless(event).to_string();
         match event.what {
+            What::Locked => drop(self.locked.get_or_insert_with(words)),
             // A home may be slow without a fault, and how slow it was is judged at once.
-            What::Failed(Why::Dropped | Why::Slow) => {}
+            What::Failed(Why::Dropped | Why::Slow) => self.otherwise = true,
             What::Failed(Why::Unknown) => drop(self.unknown.get_or_insert_with(words)),
             What::Failed(_) => drop(self.failed.get_or_insert_with(words)),
-            _ => {}
+            _ => self.otherwise = true,
         }
     }
 
     /// The first call that ended without cause.
     fn found(&self) -> Option<&String> {
         let unknown = self.unknown.as_ref().filter(|_| !self.releases);
-        self.failed.as_ref().or(unknown)
+        let locked = self.locked.as_ref().filter(|_| !self.otherwise);
+        self.failed.as_ref().or(unknown).or(locked)
     }
 
     fn state(&self) -> impl Hash + use<> {
-        let Unharmed { failed, unknown, releases } = self;
-        (failed.is_some(), unknown.is_some(), *releases)
+        let Unharmed { failed, unknown, locked, releases, otherwise } = self;
+        (failed.is_some(), unknown.is_some(), locked.is_some(), *releases, *otherwise)
     }
 }
 
@@ -151,6 +158,7 @@ impl Oracle<Event> for Causes {
 
 #[cfg(test)]
 mod tests {
+    use super::super::super::history::Value;
     use super::*;
     use crate::history::ClientId;
 
@@ -217,5 +225,20 @@ mod tests {
         assert!(!told(Why::Unknown, &releases), "that may have broken a connection");
         assert!(told(Why::NotSaid, &releases));
         assert!(!told(Why::Dropped, &[]) && !told(Why::Slow, &[]));
+    }
+
+    #[test]
+    fn of_tries_alone_one_at_least_has_the_lock() {
+        let had = What::Exchanged { value: Value::Zero, got: Some(0), put: Some(1) };
+        let told = |ends: &[What]| {
+            let mut oracle = Causes::new(Model::Write, 4);
+            for (number, end) in (0..).zip(ends) {
+                oracle.observe(&event(number, 0, What::Exchanges)).expect("it begins");
+                oracle.observe(&event(number, 0, *end)).expect("others may have it");
+            }
+            oracle.finish_unharmed().is_some()
+        };
+        assert!(told(&[What::Locked]) && told(&[What::Locked; 2]));
+        assert!(!told(&[What::Locked, had]) && !told(&[]));
     }
 }

@@ -102,6 +102,7 @@ pub fn worlds() -> Vec<Entry> {
         "ddss-lock-hides-read" Shipped(Model::Read), Held, "w,g", "the same, model read";
         "ddss-try-lock" Shipped(Model::Write), Held, "t,t",
             "the same, model write: get and put under the lock, if it is free";
+        "ddss-try-lock-free" Shipped(Model::Write), Held, "t,", "the same of who tries alone: it is free";
         "ddss-null" Shipped(Model::Null), Held, "p,p,g", "the same, model null, which promises nothing";
         "ddss-release" Shipped(Model::Write), Held, "gs,r",
             "a segment is released beside a get, whose client comes back with its key";
