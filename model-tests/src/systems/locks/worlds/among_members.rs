@@ -12,13 +12,13 @@ use crate::harness::{self, Explored, Member, Model, Shape};
 use crate::history::{ClientId, RequestId};
 use crate::oracle::{Conduct, Oracles as _};
 use crate::record::Record;
-use crate::systems::locks::history::{Event, What};
+use crate::systems::locks::history::{Event, What, Why};
 use crate::systems::locks::oracles::BesideExclusion;
 use std::cell::{Cell, RefCell};
 use std::hash::Hash;
 use std::rc::Rc;
 use weft_protocols::locks::{Grant, LockClient, LockConfig, LockKey, LockService, Mode, Scheme};
-use weft_protocols::members::{self, Members, MembersConfig, View};
+use weft_protocols::members::{self, Members, MembersConfig, View, ViewId};
 use weft_protocols::rt::fingerprint::StateHasher;
 use weft_protocols::rt::{Rt, WaitPoint};
 use weft_protocols::transport::{Mesh, MeshConfig, Rank};
@@ -31,6 +31,7 @@ type Recorder = harness::Recorder<BesideExclusion>;
 /// The promises that this model judges itself.
 const EXCLUSION: &str = "mutual exclusion";
 const KNOWS: &str = "who is left out knows it";
+const TOLD: &str = "who is told to be left out is";
 
 /// By how much clocks differ: more than what a node's own work moves its clock in an execution.
 const DRIFT: Nanos = Nanos::from_millis(3);
@@ -66,10 +67,12 @@ pub(super) struct State {
     members: Vec<Members<Sim>>,
     meshes: Vec<Mesh<Sim>>,
     held: Vec<Held>,
+    /// By node: whether its client was told that the others go on without it, or that what it held is gone.
+    told: Vec<Rc<Cell<bool>>>,
     /// Nodes that have crashed, by whose clocks their leases ran until then.
     dead: Vec<(usize, Nanos)>,
     /// The view in which all begin.
-    first: u64,
+    first: ViewId,
     /// Something was granted in a later one.
     granted_later: Rc<Cell<bool>>,
 }
@@ -115,9 +118,19 @@ impl State {
         living.all(|rank| self.meshes[rank.index()].is_gone(me) && self.meshes[node].rail(rank).is_some())
     }
 
+    /// Whether a node has no part any more in what its client has asked for: it is out, or its membership has begun anew.
+    fn has_lost_its_part(&self, node: usize) -> bool {
+        let members = &self.members[node];
+        members.is_out() || members.view().is_none_or(|view| view.id.lineage != self.first.lineage)
+    }
+
+    /// Who is left out knows it, and nobody else is told so.
     fn all_know(&self) -> Result<(), Violation> {
-        match self.unaware().find(|node| !self.hears_nothing(*node)) {
-            Some(node) => Err(Violation::new(KNOWS, format!("n{node} is left out and does not know it"))),
+        if let Some(node) = self.unaware().find(|node| !self.hears_nothing(*node)) {
+            return Err(Violation::new(KNOWS, format!("n{node} is left out and does not know it")));
+        }
+        match self.living().find(|node| self.told[*node].get() && !self.has_lost_its_part(*node)) {
+            Some(node) => Err(Violation::new(TOLD, format!("n{node} is told that it is, and has its part"))),
             None => Ok(()),
         }
     }
@@ -150,14 +163,17 @@ async fn client(
     members: Members<Sim>,
     (node, key): (u32, LockKey),
     modes: Vec<Mode>,
-    (held, granted): (Held, impl Fn(u64)),
+    (held, told, granted): (Held, Rc<Cell<bool>>, impl Fn(u64)),
     recorder: Recorder,
     watches: bool,
 ) {
     let _watch = watches.then(|| members.watch(Rank::from_index(0)));
     for (number, mode) in (0..).zip(modes) {
         let request = RequestId { client: ClientId { node, index: 0 }, number };
-        let record = |what| recorder.record(Event { at: Nanos::ZERO, request, key, mode, what });
+        let record = |what| {
+            told.set(told.get() || matches!(what, What::Lost | What::Failed(Why::LeftOut)));
+            recorder.record(Event { at: Nanos::ZERO, request, key, mode, what });
+        };
         record(What::Requested { deadline: None });
         let grant = match locks.lock(key, mode).at((number, "asks")).await {
             Ok(grant) => grant,
@@ -249,7 +265,7 @@ impl Model for AmongMembers {
     }
 
     fn promises(&self) -> &'static [&'static str] {
-        &[EXCLUSION, KNOWS]
+        &[EXCLUSION, KNOWS, TOLD]
     }
 
     fn configurations(&self) -> usize {
@@ -270,8 +286,10 @@ impl Model for AmongMembers {
         };
         let (members, services) = nodes.iter().map(start).unzip();
         let held = nodes.iter().map(|_| Held::default()).collect();
+        let told = nodes.iter().map(|_| Rc::default()).collect();
         let meshes = nodes.iter().map(|node| node.mesh.clone()).collect();
-        State { services, members, meshes, held, dead: Vec::new(), first: 0, granted_later: Rc::default() }
+        let (dead, first, granted_later) = (Vec::new(), ViewId::default(), Rc::default());
+        State { services, members, meshes, held, told, dead, first, granted_later }
     }
 
     /// The first view begins, and what earlier ones might have granted is over.
@@ -281,17 +299,25 @@ impl Model for AmongMembers {
 
     fn begin(&self, configuration: usize, state: &mut State, nodes: &[Member], recorder: &Recorder) {
         let view = state.members[0].view().expect("all have met");
-        state.first = view.id.number;
+        state.first = view.id;
         let modes = self.requests.mix(configuration);
         for (node, modes) in modes.into_iter().enumerate() {
             let (rt, service) = (nodes[node].rt.clone(), state.services[node].client());
             let (members, held) = (state.members[node].clone(), Rc::clone(&state.held[node]));
-            let (first, later) = (state.first, Rc::clone(&state.granted_later));
+            let told = Rc::clone(&state.told[node]);
+            let (first, later) = (state.first.number, Rc::clone(&state.granted_later));
             let granted = move |view| later.set(later.get() || view > first);
             let place = (node as u32, self.key());
             let watches = self.course == Course::Narrow;
-            let asks =
-                client((rt, service), members, place, modes, (held, granted), recorder.clone(), watches);
+            let asks = client(
+                (rt, service),
+                members,
+                place,
+                modes,
+                (held, told, granted),
+                recorder.clone(),
+                watches,
+            );
             drop(nodes[node].rt.spawn(asks));
         }
         if self.course == Course::Leaves {
@@ -341,7 +367,7 @@ impl Model for AmongMembers {
 
     fn coverage(&self, state: &State, _: &[Member], sink: &mut Coverage) {
         let view = |of: &Members<Sim>| of.view().map_or(0, |view| view.id.number);
-        sink.sometimes("another view began", state.members.iter().any(|of| view(of) > state.first));
+        sink.sometimes("another view began", state.members.iter().any(|of| view(of) > state.first.number));
         sink.sometimes("something was granted in it", state.granted_later.get());
         sink.sometimes("a node was left out alive", state.members.iter().any(Members::is_out));
     }
@@ -373,8 +399,9 @@ mod tests {
         let model = AmongMembers { name: "", scheme: Scheme::Srsl, requests, course: Course::Stays };
         let recorder = Recorder::new(model.oracles());
         let (services, members, held) = (Vec::new(), Vec::new(), Vec::new());
-        let (meshes, dead) = (Vec::new(), Vec::new());
-        let state = State { services, members, meshes, held, dead, first: 0, granted_later: Rc::default() };
+        let (meshes, told, dead) = (Vec::new(), Vec::new(), Vec::new());
+        let (first, granted_later) = (ViewId::default(), Rc::default());
+        let state = State { services, members, meshes, held, told, dead, first, granted_later };
         assert!(!model.waits(&state, &[NodeId(0)], &recorder));
         let request = RequestId { client: ClientId { node: 1, index: 0 }, number: 0 };
         let what = What::Requested { deadline: None };
