@@ -192,7 +192,7 @@ fn run(args: &Args) -> Result<(), String> {
         let plans = drawn.iter().map(|(kind, plan)| (&**kind, plan));
         match program.first_violated(plans, jobs) {
             Some(Met::Noticed(which)) => return Err(format!("{which}: a promise was broken")),
-            Some(Met::Killed(which)) => return Err(format!("{which}: does not end")),
+            Some(Met::Open(why)) => return Err(why),
             None => {}
         }
         sample.meet(&mut program, &explored, &drawn, jobs, args.only.clone().unwrap_or(1..=usize::MAX));

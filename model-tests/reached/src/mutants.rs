@@ -103,7 +103,7 @@ impl Sample {
         jobs: usize,
         numbers: RangeInclusive<usize>,
     ) {
-        let (mut noticed, mut killed, mut all) = (0, 0, 0);
+        let (mut noticed, mut open, mut all) = (0, 0, 0);
         for (number, mutant) in (1..).zip(&self.mutant).filter(|(number, _)| numbers.contains(number)) {
             program.mutant = Some(number);
             let began = Instant::now();
@@ -119,7 +119,7 @@ impl Sample {
             let Mutant { drawn, does, file, equal, .. } = mutant;
             let what = match &met {
                 Some(Met::Noticed(by)) => by.clone(),
-                Some(Met::Killed(by)) => format!("killed: {by}"),
+                Some(Met::Open(why)) => format!("open: {why}"),
                 None => if equal.is_some() { "equal" } else { "survived" }.to_owned(),
             };
             let (file, come) = (file.display(), come.len());
@@ -129,14 +129,14 @@ impl Sample {
             if equal.is_none() {
                 all += 1;
                 noticed += usize::from(matches!(met, Some(Met::Noticed(_))));
-                killed += usize::from(matches!(met, Some(Met::Killed(_))));
+                open += usize::from(matches!(met, Some(Met::Open(_))));
             }
         }
         let share = 100.0 * noticed as f64 / f64::from(all.max(1));
         println!("{noticed} of {all} that are no equal programs were noticed ({share:.0} %)");
-        if killed > 0 {
+        if open > 0 {
             println!(
-                "{killed} had an exploration that did not end and was killed: whether they are noticed is open"
+                "{open} had an exploration that did not say whether it holds: whether they are noticed is open"
             );
         }
     }

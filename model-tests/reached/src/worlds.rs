@@ -50,16 +50,18 @@ enum Came {
     Explored(Explored),
     /// It has no such fault.
     NoSuchFault,
+    /// The program panicked.
+    Panicked,
     /// It did not end, and was killed.
     Killed,
 }
 
 /// What a mutant comes to.
 pub enum Met {
-    /// An exploration did not hold, or failed: which one.
+    /// An exploration did not hold, or panicked: which one.
     Noticed(String),
-    /// An exploration did not end, and was killed: which one.
-    Killed(String),
+    /// An exploration did not say whether its world holds: which one, and why.
+    Open(String),
 }
 
 impl Program {
@@ -144,6 +146,7 @@ impl Program {
         match self.explore(world, plan)? {
             Came::Explored(explored) => Ok(Some(explored)),
             Came::NoSuchFault => Ok(None),
+            Came::Panicked => Err(format!("{world}, {}: panics", plan.how)),
             Came::Killed => Err(format!("{world}, {}: does not end", plan.how)),
         }
     }
@@ -178,9 +181,15 @@ impl Program {
             End::NoSuchFault if how != How::Quiet => return Ok(Came::NoSuchFault),
             End::Held => false,
             End::Violated => true,
+            End::Panicked => return Ok(Came::Panicked),
             _ => return Err(format!("{}: weft ended with {status}", name())),
         };
-        let report: Report = serde_json::from_slice(&said).map_err(|why| format!("{}: {why}", name()))?;
+        let report: Report = match serde_json::from_slice(&said) {
+            Ok(report) => report,
+            // One of many runs: it ends the program as a violation does, without a report.
+            Err(_) if violated && said.is_empty() => return Ok(Came::Panicked),
+            Err(why) => return Err(format!("{}: {why}", name())),
+        };
         let executions = report.executions.or(report.seeds).unwrap_or_default();
         let exhaustive = report.exhaustive.unwrap_or(false);
         let told = std::fs::read_to_string(&tells).unwrap_or_default();
@@ -257,7 +266,7 @@ impl Program {
         }
     }
 
-    /// Explores worlds, each by its plan, until one does not hold, or does not even end: what that was. (Where one does not end, the others
+    /// Explores worlds, each by its plan, until one does not hold, or does not even say so: what that was. (Where one does not end, the others
     /// that come to the same place seldom do, and it takes a minute to see that of each.)
     pub fn first_violated<'a>(
         &self,
@@ -270,9 +279,10 @@ impl Program {
             let name = || format!("{world}, {}", plan.how);
             let wrong = match self.explore(world, plan) {
                 Ok(Came::Explored(explored)) if !explored.violated => None,
-                Ok(Came::Explored(_) | Came::NoSuchFault) => Some(Met::Noticed(name())),
-                Ok(Came::Killed) => Some(Met::Killed(name())),
-                Err(why) => Some(Met::Noticed(why)),
+                Ok(Came::Explored(_) | Came::Panicked) => Some(Met::Noticed(name())),
+                Ok(Came::NoSuchFault) => Some(Met::Open(format!("{}: has no such fault", name()))),
+                Ok(Came::Killed) => Some(Met::Open(format!("{}: does not end", name()))),
+                Err(why) => Some(Met::Open(why)),
             };
             let mut first = first.lock().expect("no worker panics");
             *first = first.take().or(wrong);
@@ -339,6 +349,8 @@ enum End {
     Held,
     Violated,
     NoSuchFault,
+    /// By a panic in what is no run of many.
+    Panicked,
     Failed,
 }
 
@@ -349,6 +361,7 @@ impl End {
             Some(0 | 3) => End::Held,
             Some(1) => End::Violated,
             Some(2) => End::NoSuchFault,
+            Some(101) => End::Panicked,
             _ => End::Failed,
         }
     }
@@ -384,6 +397,35 @@ struct Report {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// What comes of exploring a world with a program that runs this line.
+    fn met(line: &str) -> Option<Met> {
+        static NEXT: AtomicUsize = AtomicUsize::new(0);
+        let name = format!("weft-met-{}-{}", std::process::id(), NEXT.fetch_add(1, Relaxed));
+        let folder = std::env::temp_dir().join(name);
+        std::fs::create_dir_all(&folder).expect("there is room");
+        let path = folder.join("weft");
+        // By another process: nobody may run a file that any child of this one has open for writing.
+        let writes = r##"printf '#!/bin/sh\n%s\n' "$1" > "$0" && chmod +x "$0""##;
+        let written = Command::new("sh").args(["-c", writes]).arg(&path).arg(line).status();
+        assert!(written.expect("there is a shell").success());
+        let program = Program { path, profiles: folder, mutant: None, next: AtomicUsize::new(0) };
+        let plan = Plan { how: How::Quiet, kinds: String::new(), seconds: 1.0 };
+        program.first_violated([("world", &plan)].into_iter(), 1)
+    }
+
+    #[test]
+    fn a_mutant_is_noticed_by_a_promise_or_a_panic_and_by_no_other_end_of_a_run() {
+        for line in ["echo {}; exit 1", "exit 1", "exit 101"] {
+            assert!(matches!(met(line), Some(Met::Noticed(_))), "{line}");
+        }
+        for line in ["kill -9 $$", "exit 2", "exit 70", "echo no report", "echo 'no report'; exit 1"] {
+            assert!(matches!(met(line), Some(Met::Open(_))), "{line}");
+        }
+        for line in ["echo {}", "echo {}; exit 3"] {
+            assert!(met(line).is_none(), "{line}");
+        }
+    }
 
     #[test]
     fn a_run_that_was_killed_is_told_from_one_that_failed() {
