@@ -1,6 +1,6 @@
 //! An exclusive holder is alone; shared holders exclude exclusive ones.
 
-use crate::history::RequestId;
+use crate::history::{HistoryEvent, RequestId};
 use crate::oracle::Oracle;
 use crate::systems::locks::history::{Event, What};
 use std::collections::BTreeMap;
@@ -76,11 +76,11 @@ impl Oracle<Event> for MutualExclusion {
                 Ok(())
             }
             What::Downgraded { .. } => {
-                self.locks.entry(event.key).or_default().downgrade(event);
+                self.locks.entry(event.key).or_default().downgrade(event, &self.leases);
                 Ok(())
             }
             What::Released | What::Lost => {
-                self.locks.entry(event.key).or_default().release(event);
+                self.locks.entry(event.key).or_default().release(event, &self.leases);
                 Ok(())
             }
             _ => Ok(()),
@@ -141,28 +141,34 @@ impl Holders {
         Ok(())
     }
 
-    fn downgrade(&mut self, event: &Event) {
+    fn downgrade(&mut self, event: &Event, leases: &Leases) {
         if let Some(holder) = self.now.iter_mut().find(|holder| holder.is(event)) {
-            let was = std::mem::replace(&mut holder.mode, Mode::Shared);
-            self.ended(was, event);
+            let was = holder.clone();
+            holder.mode = Mode::Shared;
+            self.ended(&was, event, leases);
         }
     }
 
-    fn release(&mut self, event: &Event) {
+    fn release(&mut self, event: &Event, leases: &Leases) {
         if let Some(place) = self.now.iter().position(|holder| holder.is(event)) {
             let was = self.now.remove(place);
-            self.ended(was.mode, event);
+            self.ended(&was, event, leases);
         }
     }
 
-    /// A hold in this mode was over then.
-    fn ended(&mut self, mode: Mode, event: &Event) {
-        let last = match mode {
+    /// A hold was over then, if its node's lease had not run out before. One that was superseded by then counted no more when that
+    /// happened.
+    fn ended(&mut self, was: &Holder, event: &Event, leases: &Leases) {
+        if was.superseded {
+            return;
+        }
+        let until = leases.get(&event.node()).map_or(event.at, |until| event.at.min(*until));
+        let last = match was.mode {
             Mode::Exclusive => &mut self.last_exclusive,
             Mode::Shared => &mut self.last_shared,
         };
-        if last.is_none_or(|(_, at)| at < event.at) {
-            *last = Some((event.request, event.at));
+        if last.is_none_or(|(_, at)| at < until) {
+            *last = Some((event.request, until));
         }
     }
 

@@ -182,6 +182,28 @@ fn a_grant_that_lies_before_a_release_recorded_earlier_is_an_overlap() {
 }
 
 #[test]
+fn what_a_client_gives_back_after_its_lease_was_over_when_that_ran_out() {
+    let until = |node, until| {
+        event(1, node, Exclusive, What::Leased { until: Nanos::from_micros(until), lineage: 1 })
+    };
+    let gets =
+        |at, node, number| [event(at, node, Exclusive, ASKS), event(at, node, Exclusive, token(number))];
+    let leased = |lease| [until(0, lease), until(1, 90), until(2, 90)];
+    // Node 0's step ran to 20 us, where it is told; the others' clocks are behind that.
+    let told = event(20, 0, Exclusive, What::Lost);
+    let superseded = |lease| {
+        let other = [gets(12, 1, 2).to_vec(), vec![event(13, 1, Exclusive, What::Released)]].concat();
+        [leased(lease).to_vec(), gets(2, 0, 1).to_vec(), other, vec![told], gets(19, 2, 3).to_vec()].concat()
+    };
+    assert_eq!(judged(false, &superseded(10)), [""; 0]);
+    let alone = |lease| {
+        [leased(lease).to_vec(), gets(2, 0, 1).to_vec(), vec![told], gets(19, 2, 3).to_vec()].concat()
+    };
+    assert_eq!(judged(false, &alone(10)), [""; 0]);
+    assert_eq!(judged(false, &alone(30)).len(), 1, "it held until it was told");
+}
+
+#[test]
 fn a_grant_for_nothing_or_for_the_second_time_is_noticed() {
     assert_eq!(
         judged(false, &[event(1, 0, Shared, GRANTED)]),
