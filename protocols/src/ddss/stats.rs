@@ -21,9 +21,9 @@ pub struct DdssStats {
     pub turns: u64,
     /// Operations whose completion said that they may have been executed.
     pub unknown_outcomes: u64,
-    /// Segments that this node keeps.
+    /// Segments that this node has made. What it keeps now [`Ddss::kept`](super::Ddss::kept) says.
     pub segments: u64,
-    /// Segments that it kept and that were released.
+    /// Those of them that were released.
     pub released: u64,
     /// Messages that could not be read.
     pub malformed: u64,
