@@ -27,9 +27,11 @@ pub enum Refusal {
         /// The caller's.
         caller: String,
     },
-    /// It has another scenario.
+    /// It has another scenario, or runs other systems.
     #[error(
-        "the coordinator's scenario has digest {coordinator}, and the caller's {caller}: copy the same file to all machines"
+        "the coordinator and the caller do not run the same ({} and {}): give all machines the same file and options",
+        runs(coordinator),
+        runs(caller)
     )]
     Scenario {
         /// The coordinator's.
@@ -106,4 +108,9 @@ pub enum Refusal {
     /// The coordinator ends.
     #[error("the coordinator is ending")]
     Ending,
+}
+
+/// What somebody runs, as people read it.
+fn runs(scenario: &str) -> &str {
+    if scenario.is_empty() { "no systems" } else { scenario }
 }

@@ -257,7 +257,11 @@ fn who_does_not_belong_is_refused_with_what_to_do() {
         ),
         (
             Join { scenario: text("e"), ..joins(0, 1) },
-            "the coordinator's scenario has digest d, and the caller's e: copy the same file to all machines",
+            "the coordinator and the caller do not run the same (d and e): give all machines the same file and options",
+        ),
+        (
+            Join { scenario: String::new(), ..joins(0, 1) },
+            "the coordinator and the caller do not run the same (d and no systems): give all machines the same file and options",
         ),
         (Join { nodes: 4, ..joins(0, 1) }, "the cluster has 3 nodes, and the caller says 4"),
         (joins(3, 1), "there is no rank 3: the cluster's ranks are 0 to 2"),

@@ -310,7 +310,7 @@ fn who_has_another_scenario_another_secret_or_no_rank_is_told_in_one_line_and_th
         line.close(lived).expect_err("refused").to_string()
     };
     let said = refused(&Agreed { scenario: "another".into(), ..ours.clone() }, 0);
-    assert!(said.contains("copy the same file to all machines"), "{said}");
+    assert!(said.contains("give all machines the same file and options"), "{said}");
     let said = refused(&Agreed { secret: secret(2), ..ours.clone() }, 0);
     assert!(said.contains("the secrets differ"), "{said}");
     let said = refused(&ours, 1);

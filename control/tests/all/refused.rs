@@ -57,10 +57,10 @@ fn a_node_of_another_scenario_is_refused() {
     turned_away(
         1,
         |config| config.join.scenario = "beef".into(),
-        "the coordinator at meet:7471 refused: the coordinator's scenario has digest 5eed, and the caller's beef: copy the \
-         same file to all machines",
-        "WARN refused a node at 192.168.0.5: the coordinator's scenario has digest 5eed, and the caller's beef: copy the \
-         same file to all machines",
+        "the coordinator at meet:7471 refused: the coordinator and the caller do not run the same (5eed and \
+         beef): give all machines the same file and options",
+        "WARN refused a node at 192.168.0.5: the coordinator and the caller do not run the same (5eed and \
+         beef): give all machines the same file and options",
     );
 }
 
