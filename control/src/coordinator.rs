@@ -20,14 +20,14 @@ use crate::refusal::Refusal;
 use crate::refused::Refused;
 use crate::roster::{Action, ConnId, Note, Roster, Terms};
 use crate::secret::{self, Secret};
-use crate::timing::Timing;
+use crate::timing::{Timing, at};
 use std::collections::BTreeMap;
 use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::{JoinError, JoinSet};
-use tokio::time::{Instant, sleep_until};
+use tokio::time::Instant;
 
 /// How many clients may ask at a time.
 pub const CLIENTS: usize = 256;
@@ -233,10 +233,17 @@ impl<N: Network> Service<N> {
         self.began.elapsed()
     }
 
+    /// Lines that others can cause at will.
+    fn lines(&mut self) -> [&mut Lines; 4] {
+        [self.door.lines(), &mut self.failures, self.refused.lines(), &mut self.refused_clients]
+    }
+
     async fn run(mut self) {
         let (tell, mut inputs) = mpsc::channel(QUEUE);
         loop {
-            let deadline = self.roster.deadline().into_iter().chain(self.calls.deadline()).min();
+            let counts = self.lines().into_iter().filter_map(|lines| lines.deadline()).min();
+            let deadlines = [self.roster.deadline(), self.calls.deadline(), counts];
+            let deadline = deadlines.into_iter().flatten().min();
             let deadline = deadline.map(|at| self.began + at);
             // In this order, so that the same events give the same run.
             tokio::select! {
@@ -259,6 +266,7 @@ impl<N: Network> Service<N> {
                     self.roster.tick(now);
                     let late = self.calls.tick(now);
                     self.disappoint(late);
+                    self.lines().into_iter().for_each(|lines| lines.flush(now));
                 }
                 () = at(self.paused) => self.paused = None,
                 came = self.coordinator.listener.accept(), if self.paused.is_none() => match came {
@@ -504,13 +512,6 @@ impl<N: Network> Service<N> {
         let _ = tokio::time::timeout(silence.min(linger * 2), all).await;
         let Terms { cluster, .. } = &self.coordinator.config.terms;
         tracing::info!("cluster '{cluster}' has ended");
-    }
-}
-
-async fn at(deadline: Option<Instant>) {
-    match deadline {
-        Some(deadline) => sleep_until(deadline).await,
-        None => std::future::pending().await,
     }
 }
 

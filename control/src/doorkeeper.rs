@@ -50,6 +50,11 @@ impl Doorkeeper {
         self.half_open.remove(&number);
     }
 
+    /// What is said of strangers.
+    pub fn lines(&mut self) -> &mut Lines {
+        &mut self.complaints
+    }
+
     /// Writes a line about a stranger, unless there were many.
     pub fn complain(&mut self, now: Duration, from: SocketAddr, why: &str) {
         self.complaints.write(now, format_args!("{from}: {why}"));

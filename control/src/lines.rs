@@ -1,4 +1,4 @@
-//! Lines of one kind in the log: so many within some time, and then how many more there were.
+//! Lines of one kind in the log: so many within some time, and at its end how many more there were.
 //!
 //! What others can cause at will would fill a disk otherwise.
 
@@ -27,19 +27,29 @@ impl Lines {
 
     /// Writes a line, unless there were many. Returns whether it did.
     pub fn write(&mut self, now: Duration, rest: impl Display) -> bool {
-        let what = self.what;
+        self.flush(now);
         if now >= self.window + WINDOW {
-            if self.lines > LINES {
-                tracing::warn!("{what} {} more in {} s", self.lines - LINES, WINDOW.as_secs());
-            }
             (self.window, self.lines) = (now, 0);
         }
         self.lines += 1;
         let are_few = self.lines <= LINES;
         if are_few {
-            tracing::warn!("{what} {rest}");
+            tracing::warn!("{} {rest}", self.what);
         }
         are_few
+    }
+
+    /// When [`Lines::flush`] has something to write.
+    pub fn deadline(&self) -> Option<Duration> {
+        (self.lines > LINES).then_some(self.window + WINDOW)
+    }
+
+    /// Writes how many lines there were no place for, once their time is over.
+    pub fn flush(&mut self, now: Duration) {
+        if self.deadline().is_some_and(|deadline| deadline <= now) {
+            tracing::warn!("{} {} more in {} s", self.what, self.lines - LINES, WINDOW.as_secs());
+            self.lines = 0;
+        }
     }
 }
 
@@ -53,5 +63,19 @@ mod tests {
         let mut written =
             |seconds, count| (0..count).filter(|_| lines.write(Duration::from_secs(seconds), "one")).count();
         assert_eq!([written(0, 16), written(9, 1), written(10, 3)], [10, 0, 3]);
+    }
+
+    #[test]
+    fn what_had_no_place_is_counted_once_when_its_time_is_over() {
+        let mut lines = Lines::new("refused");
+        let at = |seconds| Duration::from_secs(seconds);
+        for count in 1..=11 {
+            assert_eq!(lines.deadline(), None, "line {count} has a place");
+            lines.write(at(10), "one");
+        }
+        lines.flush(at(19));
+        assert_eq!(lines.deadline(), Some(at(20)));
+        lines.flush(at(20));
+        assert_eq!(lines.deadline(), None);
     }
 }

@@ -38,6 +38,11 @@ impl Refused {
         self.last.insert(from, why.clone());
     }
 
+    /// What is said of refused nodes.
+    pub fn lines(&mut self) -> &mut Lines {
+        &mut self.lines
+    }
+
     /// A node was let in: what is refused to its address from now on is news.
     pub fn let_in(&mut self, from: IpAddr) {
         self.last.remove(&from);

@@ -1,6 +1,7 @@
 //! How long things may take.
 
 use std::time::Duration;
+use tokio::time::{Instant, sleep_until};
 
 /// The spans of one end. Nodes learn [`Timing::beat`] and [`Timing::silence`] from their coordinator, so that all agree.
 #[derive(Clone, Copy, Debug)]
@@ -47,5 +48,13 @@ impl Default for Timing {
             gather: millis(20),
             linger: millis(1_000),
         }
+    }
+}
+
+/// Waits until then; for ever without a deadline.
+pub(crate) async fn at(deadline: Option<Instant>) {
+    match deadline {
+        Some(deadline) => sleep_until(deadline).await,
+        None => std::future::pending().await,
     }
 }

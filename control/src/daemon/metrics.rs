@@ -9,6 +9,7 @@ use crate::coordinator::Handle;
 use crate::lines::Lines;
 use crate::member::Members;
 use crate::net::{Listener, Network};
+use crate::timing::at;
 use std::cell::RefCell;
 use std::fmt::Write;
 use std::time::Duration;
@@ -116,8 +117,10 @@ pub async fn serve<N: Network>(listener: N::Listener, state: &State) {
     let (mut tasks, mut failures) = (JoinSet::new(), Lines::new("metrics: could not take"));
     let began = Instant::now();
     loop {
+        let deadline = failures.deadline().map(|deadline| began + deadline);
         tokio::select! {
             biased;
+            () = at(deadline) => failures.flush(began.elapsed()),
             Some(done) = tasks.join_next(), if !tasks.is_empty() => {
                 if let Err(why) = done && why.is_panic() {
                     std::panic::resume_unwind(why.into_panic());
