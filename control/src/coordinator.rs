@@ -86,7 +86,7 @@ pub enum Event {
 /// What those above ask for.
 #[derive(Debug)]
 enum Command {
-    Send(Option<u32>, Out),
+    Send(u32, Out),
     Status(oneshot::Sender<Status>),
     End,
 }
@@ -98,12 +98,7 @@ pub struct Handle(mpsc::UnboundedSender<Command>);
 impl Handle {
     /// Sends data to a node, if it is there.
     pub fn send(&self, rank: u32, data: &[u8]) {
-        let _ = self.0.send(Command::Send(Some(rank), Out::data(data)));
-    }
-
-    /// Sends data to all nodes that are there.
-    pub fn send_to_all(&self, data: &[u8]) {
-        let _ = self.0.send(Command::Send(None, Out::data(data)));
+        let _ = self.0.send(Command::Send(rank, Out::data(data)));
     }
 
     /// The state of the cluster; `None` once the coordinator has ended.
@@ -256,7 +251,7 @@ impl<N: Network> Service<N> {
                     self.over(over);
                 }
                 command = self.coordinator.commands.recv() => match command {
-                    Some(Command::Send(rank, out)) => self.send(rank, &out),
+                    Some(Command::Send(rank, out)) => self.send(rank, out),
                     // Who asked may have gone.
                     Some(Command::Status(tell)) => drop(tell.send(self.roster.status(self.now()))),
                     Some(Command::End) | None => return self.end().await,
@@ -491,12 +486,10 @@ impl<N: Network> Service<N> {
         }
     }
 
-    fn send(&mut self, rank: Option<u32>, out: &Out) {
-        let to: Vec<ConnId> = match rank {
-            Some(rank) => self.roster.conn(rank).into_iter().collect(),
-            None => self.roster.conns().collect(),
-        };
-        to.into_iter().for_each(|conn| self.say(conn, out.clone()));
+    fn send(&mut self, rank: u32, out: Out) {
+        if let Some(conn) = self.roster.conn(rank) {
+            self.say(conn, out);
+        }
     }
 
     /// Tells all nodes that this was all, and waits until they have closed, or a while.

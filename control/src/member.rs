@@ -16,7 +16,6 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinHandle;
-use tokio::time::timeout;
 
 /// How many calls of clients may wait for a node to look at them.
 const CALLS: usize = 64;
@@ -50,14 +49,6 @@ pub enum MemberError {
         /// What the last attempt came to.
         last: CallError,
     },
-    /// Nodes that it waits for did not come.
-    #[error("nodes that did not come within {}: {}", span(*.waited), list(missing))]
-    Missing {
-        /// For how long it waited.
-        waited: Duration,
-        /// Their ranks.
-        missing: Vec<u32>,
-    },
     /// The coordinator ended.
     #[error("the coordinator at {at} has ended the cluster")]
     Ended {
@@ -72,15 +63,6 @@ pub enum MemberError {
     },
 }
 
-/// Ranks as people read them: at most ten of them.
-fn list(ranks: &[u32]) -> String {
-    let shown: Vec<String> = ranks.iter().take(10).map(u32::to_string).collect();
-    match ranks.len().saturating_sub(10) {
-        0 => shown.join(", "),
-        more => format!("{} and {more} more", shown.join(", ")),
-    }
-}
-
 /// What a node knows of its cluster.
 #[derive(Clone, Debug, Default)]
 pub struct Members {
@@ -93,11 +75,6 @@ pub struct Members {
 }
 
 impl Members {
-    /// The nodes that are there.
-    pub fn present(&self) -> impl Iterator<Item = &Entry> {
-        self.entries.values().filter(|entry| entry.presence == Presence::Present)
-    }
-
     /// Which of so many nodes are not there.
     pub fn missing(&self, nodes: u32) -> Vec<u32> {
         let here =
@@ -109,7 +86,6 @@ impl Members {
 /// A node's place in its cluster. Dropped without [`Membership::leave`], it counts as lost.
 #[derive(Debug)]
 pub struct Membership {
-    nodes: u32,
     members: watch::Receiver<Members>,
     commands: mpsc::Sender<Command>,
     data: mpsc::Receiver<Vec<u8>>,
@@ -133,35 +109,15 @@ pub async fn join<N: Network>(net: N, config: Config) -> Result<Membership, Memb
     let (commands, asked) = mpsc::channel(crate::connection::QUEUE);
     let (pass, data) = mpsc::channel(crate::connection::QUEUE);
     let (call, calls) = mpsc::channel(CALLS);
-    let nodes = config.join.nodes;
     tracing::info!("node {}: joined cluster '{}' at {}", config.join.rank, config.join.cluster, config.at);
     let task = tokio::spawn(keep::Keeper::new(net, config, tell, pass, call).run(first, asked));
-    Ok(Membership { nodes, members, commands, data, calls, task })
+    Ok(Membership { members, commands, data, calls, task })
 }
 
 impl Membership {
     /// What the node knows of its cluster, as it changes.
     pub fn members(&self) -> watch::Receiver<Members> {
         self.members.clone()
-    }
-
-    /// Waits until all ranks are there.
-    ///
-    /// # Errors
-    /// They are not within `patience`, or the node is not in the cluster any more.
-    pub async fn met(&self, patience: Duration) -> Result<Members, MemberError> {
-        let mut members = self.members.clone();
-        let all = |members: &Members| members.ended.is_some() || members.missing(self.nodes).is_empty();
-        let met = timeout(patience, members.wait_for(all)).await;
-        let now = match met {
-            Ok(Ok(now)) => now.clone(),
-            _ => self.members.borrow().clone(),
-        };
-        match (&now.ended, now.missing(self.nodes)) {
-            (Some(why), _) => Err(why.clone()),
-            (None, missing) if !missing.is_empty() => Err(MemberError::Missing { waited: patience, missing }),
-            (None, _) => Ok(now),
-        }
     }
 
     /// Waits until the node is not in the cluster any more, for another reason than that it left.
@@ -216,21 +172,5 @@ impl Membership {
         if self.commands.send(Command::Leave).await.is_ok() {
             let _ = (&mut self.task).await;
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn missing_nodes_are_listed_and_many_are_counted() {
-        let line =
-            |missing: Vec<u32>| MemberError::Missing { waited: Duration::from_secs(60), missing }.to_string();
-        assert_eq!(line(vec![3, 5]), "nodes that did not come within 60 s: 3, 5");
-        assert_eq!(
-            line((0..12).collect()),
-            "nodes that did not come within 60 s: 0, 1, 2, 3, 4, 5, 6, 7, 8, 9 and 2 more"
-        );
     }
 }

@@ -219,11 +219,6 @@ impl Roster {
         self.ranks.get(&conn).copied()
     }
 
-    /// The connections of all nodes that are there.
-    pub fn conns(&self) -> impl Iterator<Item = ConnId> {
-        self.ranks.keys().copied()
-    }
-
     /// A node wants to join.
     pub fn join(&mut self, now: Duration, conn: ConnId, from: IpAddr, join: Join) {
         if let Err(why) = self.may_join(&join) {

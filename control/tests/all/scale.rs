@@ -53,8 +53,9 @@ fn bootstrap(nodes: u32, machines: u32) -> (Duration, Duration) {
                     all.spawn(async move {
                         let membership =
                             join(net, member(rank, nodes, u64::from(rank) + 1)).await.expect("it is let in");
-                        let members = membership.met(Duration::from_secs(60)).await.expect("all come");
-                        assert_eq!(members.entries.len(), nodes as usize);
+                        let mut members = membership.members();
+                        let met = members.wait_for(|members| members.missing(nodes).is_empty()).await;
+                        assert_eq!(met.expect("it stays").entries.len(), nodes as usize);
                         membership
                     });
                 }
