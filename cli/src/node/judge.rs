@@ -39,6 +39,12 @@ pub struct Terms {
     pub restarts: bool,
 }
 
+impl Terms {
+    fn lost_may_come_back(&self) -> bool {
+        self.members || self.restarts
+    }
+}
+
 /// How a run went.
 pub struct Outcome<S: System> {
     /// The history, judged.
@@ -211,10 +217,18 @@ impl<S: System> Judge<S> {
         }
     }
 
-    /// All nodes that are alive have come to rest.
+    /// All nodes that are alive have come to rest, and somebody has.
     fn is_over(&self) -> bool {
-        let all = self.met.is_some() && self.alive().all(|seat| seat.rested);
-        all && (self.alive().count() > 0 || !self.lost.is_empty())
+        self.met.is_some() && self.alive().all(|seat| seat.rested) && self.somebody_rested()
+    }
+
+    fn somebody_rested(&self) -> bool {
+        self.seats.iter().any(|seat| seat.rested)
+    }
+
+    /// Nobody is there, and nobody has come to the end.
+    fn all_are_lost(&self) -> bool {
+        self.alive().next().is_none() && !self.somebody_rested()
     }
 
     fn alive(&self) -> impl Iterator<Item = &Seat> {
@@ -438,8 +452,11 @@ impl<S: System> Judge<S> {
         }
         let Some(met) = self.met else { return self.look_at_the_meeting() };
         let all_through = self.alive().all(|seat| seat.done);
-        if all_through && self.quiet_since.elapsed() > self.terms.settle {
-            // They had their time; what is left will be judged.
+        let had_their_time = self.quiet_since.elapsed() > self.terms.settle;
+        if self.all_are_lost() && (had_their_time || !self.terms.lost_may_come_back()) {
+            self.unfinished = Some("all nodes were lost".to_string());
+        } else if all_through && had_their_time {
+            // What is left will be judged.
             self.unfinished = Some("nodes do not come to rest".to_string());
         }
         if met.elapsed() > self.terms.limit + self.terms.settle {

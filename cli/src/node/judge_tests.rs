@@ -207,6 +207,22 @@ fn survivors_of_a_lost_node_come_to_the_end() {
     assert!(after.went_on());
 }
 
+#[test]
+fn a_run_in_which_every_node_is_lost_is_unfinished() {
+    let lost = Some("all nodes were lost".to_string());
+    let (a, b, judge) = two(SECOND * 5);
+    a.go();
+    b.go();
+    let (nodes, .., unfinished) = judge.join().expect("no panic");
+    assert_eq!((nodes.len(), unfinished), (2, lost.clone()));
+    let began = Instant::now();
+    let (a, b, _, judge) = two_of(Terms { restarts: true, settle: SECOND, ..terms(2, SECOND * 5) });
+    a.go();
+    b.go();
+    assert_eq!(judge.join().expect("no panic").3, lost);
+    assert!(began.elapsed() > SECOND, "one of them may come back");
+}
+
 /// A node may count as lost only when the survivors are through: what they were served while it was silent counts.
 #[test]
 fn survivors_that_are_quicker_than_the_time_out_have_gone_on() {
