@@ -283,25 +283,22 @@ impl<S: System> Judge<S> {
 
     /// A process has taken a rank that no other one has.
     fn joined(&mut self, rank: u32, incarnation: u64) {
-        let first = Seat { incarnation: Some(incarnation), heard: Some(Instant::now()), ..Seat::default() };
-        let before = std::mem::replace(self.seat(rank), first);
-        match (before.incarnation, self.met) {
-            (None, _) => {}
-            (Some(old), _) if old == incarnation => {
-                self.seat(rank).over = true;
-                self.say(rank, ToNode::Without("its connection broke".to_string()));
+        // What a rank's process has handed in at the end stays.
+        let rested = self.seat(rank).rested;
+        let heard = Some(Instant::now());
+        let next = Seat { incarnation: Some(incarnation), heard, rested, ..Seat::default() };
+        let before = std::mem::replace(self.seat(rank), next);
+        let why = match (before.incarnation, self.met) {
+            (None, _) => return,
+            _ if rested => "the node had come to the end already",
+            (Some(old), _) if old == incarnation => "its connection broke",
+            (Some(_), Some(_)) if self.terms.lost_may_come_back() => {
+                return self.came_back(rank, before.addresses);
             }
-            (Some(_), Some(_)) if self.terms.members || self.terms.restarts => {
-                self.came_back(rank, before.addresses)
-            }
-            (Some(_), _) => {
-                self.seat(rank).over = true;
-                self.say(
-                    rank,
-                    ToNode::Without("a node that was lost does not come back to this scenario".to_string()),
-                );
-            }
-        }
+            (Some(_), _) => "a node that was lost does not come back to this scenario",
+        };
+        self.seat(rank).over = true;
+        self.say(rank, ToNode::Without(why.to_string()));
     }
 
     /// A node that was lost is there again.

@@ -280,6 +280,29 @@ fn without_members_a_node_that_was_lost_is_told_why_it_does_not_come_back() {
     assert_eq!(judge.join().expect("no panic").0, [(1, "it left".to_string())]);
 }
 
+/// Its promises are judged at the end, and what it counted counts once.
+#[test]
+fn a_node_that_dies_when_it_has_come_to_the_end_is_not_taken_in_again() {
+    let (mut a, mut b, port, judge) = two_of(Terms { restarts: true, ..terms(2, SECOND * 5) });
+    a.sends(1, 0);
+    a.say(&ToCoordinator::ClientsDone);
+    b.say(&ToCoordinator::ClientsDone);
+    rest(&mut b);
+    b.go();
+    for incarnation in [9, 10] {
+        let mut b = Node::join(port, 1, incarnation);
+        assert!(matches!(b.hear(), ToNode::Without(why) if why == "the node had come to the end already"));
+        b.go();
+    }
+    rest(&mut a);
+    let (lost, _, held, unfinished) = judge.join().expect("no panic");
+    assert_eq!(
+        (lost, held, unfinished),
+        (vec![], false, None),
+        "the message that never arrived is found out"
+    );
+}
+
 /// It has said nothing yet, and its connection holds.
 #[test]
 fn a_node_may_wait_for_the_last_one_longer_than_silence_is_taken_for_death() {
