@@ -25,7 +25,7 @@ use weft_verbs::Nanos;
 pub struct Terms {
     /// How many nodes.
     pub nodes: u32,
-    /// How long all may take to meet.
+    /// How long all may take to come, and then once more to become ready.
     pub patience: Duration,
     /// After which silence a node counts as lost.
     pub silence: Duration,
@@ -119,6 +119,8 @@ pub struct Judge<S: System> {
     /// What is to be said, and to whom.
     says: Vec<(u32, ToNode)>,
     began: Instant,
+    /// When the last one had come.
+    all_came: Option<Instant>,
     /// When all had met.
     met: Option<Instant>,
     /// Says who is missing until then.
@@ -156,6 +158,7 @@ impl<S: System> Judge<S> {
             seats: (0..terms.nodes).map(|_| Seat::default()).collect(),
             says: Vec::new(),
             began: now,
+            all_came: None,
             met: None,
             waiting: Waiting::new(),
             quiet_since: now,
@@ -367,6 +370,7 @@ impl<S: System> Judge<S> {
         let all = self.seats.iter().map(|seat| seat.addresses.clone()).collect::<Option<Vec<_>>>();
         let Some(addresses) = all else { return };
         if self.met.is_none() {
+            self.all_came.get_or_insert_with(Instant::now);
             return self.say_to_all(&ToNode::Book { addresses, lives: 0 });
         }
         let lives = self.returned.iter().filter(|(returned, _)| *returned == rank).count() as u32;
@@ -464,14 +468,14 @@ impl<S: System> Judge<S> {
 
     /// Nobody waits for ever for nodes that do not come, or, once all have, for nodes that do not become ready.
     fn look_at_the_meeting(&mut self) {
-        let all_came = self.seats.iter().all(|seat| seat.addresses.is_some());
+        let all_came = self.all_came.is_some();
         let has_met = |seat: &Seat| if all_came { seat.ready } else { seat.addresses.is_some() };
         let (late, wait) = match all_came {
             true => ("nodes that came and were not ready", " to be ready"),
             false => ("nodes that did not come", ""),
         };
         let met: Vec<bool> = self.seats.iter().map(has_met).collect();
-        if self.began.elapsed() > self.terms.patience {
+        if self.all_came.unwrap_or(self.began).elapsed() > self.terms.patience {
             let missing = (0_u32..).zip(&met).filter(|(_, met)| !**met);
             let missing: Vec<u32> = missing.map(|(rank, _)| rank).collect();
             self.unfinished = Some(format!("{late}: {missing:?}"));

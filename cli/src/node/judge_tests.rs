@@ -338,6 +338,22 @@ fn nodes_that_do_not_come_and_those_that_are_not_ready_are_named_when_patience_e
 }
 
 #[test]
+fn a_node_that_comes_late_has_as_long_to_become_ready_as_any() {
+    let (port, judge) = meet_at(agreed(2), Terms { patience: SECOND * 2, ..terms(2, SECOND * 5) });
+    let mut a = Node::join(port, 0, 7);
+    thread::sleep(SECOND * 3 / 2);
+    let mut b = Node::join(port, 1, 8);
+    a.begin();
+    thread::sleep(SECOND);
+    b.begin();
+    for node in [&mut a, &mut b] {
+        assert!(matches!(node.hear(), ToNode::Begin { .. }));
+    }
+    finish([&mut a, &mut b]);
+    assert_eq!(judge.join().expect("no panic").3, None);
+}
+
+#[test]
 fn who_has_another_scenario_another_secret_or_no_rank_is_told_in_one_line_and_the_others_go_on() {
     let secret = |byte| Secret::of(&[byte; 32]);
     let ours = Agreed { secret: secret(1), ..agreed(1) };
