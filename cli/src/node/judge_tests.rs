@@ -381,6 +381,17 @@ fn who_has_another_scenario_another_secret_or_no_rank_is_told_in_one_line_and_th
 }
 
 #[test]
+fn a_node_that_gives_up_says_for_how_long_it_has_tried() {
+    let nobody = std::net::TcpListener::bind("127.0.0.1:0").and_then(|held| held.local_addr());
+    let port = nobody.expect("a port").port();
+    let patience = SECOND * 3;
+    let (_stream, line) = Line::open(Config { patience, ..config(&agreed(2), port, 1, 5) }).expect("a line");
+    let lived = Err::<(), _>(Failure::unfinished("the coordinator was lost"));
+    let said = line.close(lived).expect_err("nobody is there").to_string();
+    assert!(said.ends_with("; tried for 3 s"), "{said}");
+}
+
+#[test]
 fn a_port_in_use_is_said_before_anybody_waits() {
     let held = std::net::TcpListener::bind("0.0.0.0:0").expect("a port");
     let port = held.local_addr().expect("an address").port();

@@ -83,11 +83,16 @@ async fn enter(config: Config, node: &mut End) -> Result<Option<Membership>, Fai
 async fn join(config: Config) -> Result<Membership, Failure> {
     let (began, mut waiting) = (Instant::now(), Waiting::new());
     loop {
-        let round = Config { patience: ROUND, ..config.clone() };
+        let left = config.patience.saturating_sub(began.elapsed());
+        let round = Config { patience: ROUND.min(left), ..config.clone() };
         match member::join(Tcp, round).await {
             Ok(membership) => return Ok(membership),
-            Err(MemberError::GaveUp { last, .. }) if began.elapsed() < config.patience => {
+            Err(MemberError::GaveUp { last, .. }) if left > ROUND => {
                 waiting.tell(|| format!("node 0: {last}"));
+            }
+            Err(MemberError::GaveUp { last, .. }) => {
+                let tried = config.patience;
+                return Err(Failure::unfinished(MemberError::GaveUp { tried, last }));
             }
             Err(why @ MemberError::Call(_)) => return Err(Failure::bad_input(why)),
             Err(why) => return Err(Failure::unfinished(why)),
