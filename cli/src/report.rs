@@ -32,12 +32,16 @@ pub fn text(report: &Report, rerun: &str) -> String {
 
 /// The command that makes the same run again, with its event log.
 pub fn rerun(scenario: &Path, set: &[Override], seed: u64) -> String {
-    let set: String = set.iter().map(|field| format!(" --set {}", quoted(field.text()))).collect();
-    format!("weft run {}{set} --seed {seed} --log events.log", scenario.display())
+    format!("weft run {}{} --seed {seed} --log events.log", scenario.display(), sets(set))
+}
+
+/// Options that give fields of a scenario other values, each with a space before it.
+pub fn sets(set: &[Override]) -> String {
+    set.iter().map(|field| format!(" --set {}", quoted(field.text()))).collect()
 }
 
 /// A word as a shell takes it.
-fn quoted(word: &str) -> String {
+pub fn quoted(word: &str) -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || "._-=/:,%+".contains(c);
     if word.chars().all(plain) { word.to_string() } else { format!("'{}'", word.replace('\'', r"'\''")) }
 }

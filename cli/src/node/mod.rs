@@ -20,6 +20,7 @@ use crate::control::{PROGRAM, log};
 use crate::device_args::{ConnectArg, NodeArgs, WaitArg};
 use crate::exit::{Exit, Failure};
 use crate::interrupt;
+use crate::report::{quoted, sets};
 use judge::Terms;
 use meeting::{Agreed, Meeting, SILENCE};
 use member::{Options, Rails};
@@ -171,16 +172,25 @@ pub fn run(args: &RunArgs, scenario: &Scenario) -> Result<Exit, Failure> {
     log(Level::WARN, LogFormat::Text);
     let meeting = Meeting::open(&agreed, PORT)?;
     let nodes = scenario.cluster.nodes;
-    let file = args.scenario.display();
     // Nobody may be reading.
     let _ = writeln!(
         std::io::stderr(),
-        "waiting for {nodes} nodes at port {PORT}: start on each machine\n  weft node {file} --driven --rank N --meet {}",
-        hostname()
+        "waiting for {nodes} nodes at port {PORT}: start on each machine\n  {}",
+        command_of_nodes(args, &hostname())
     );
     let judged = with_system(scenario, Meets { scenario, meeting, seed })?;
     show(&judged, args.json)?;
     Ok(judged.exit())
+}
+
+/// What is typed on each machine for a run that was started so: all that nodes must agree on is in it.
+fn command_of_nodes(args: &RunArgs, host: &str) -> String {
+    let file = args.scenario.display();
+    let set = sets(&args.set);
+    let seed = args.seed.map_or_else(String::new, |seed| format!(" --seed {seed}"));
+    let secret = args.secret.as_ref().map(|file| quoted(&file.display().to_string()));
+    let secret = secret.map_or_else(String::new, |file| format!(" --secret {file}"));
+    format!("weft node {file}{set}{seed}{secret} --driven --rank N --meet {host}")
 }
 
 struct Meets<'a> {
@@ -230,4 +240,24 @@ fn show(judged: &report::Judged, json: bool) -> Result<(), Failure> {
 fn hostname() -> String {
     let name = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
     if name.trim().is_empty() { "HOST".to_string() } else { name.trim().to_string() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::args::{Cli, Command};
+    use clap::Parser;
+
+    #[test]
+    fn what_is_typed_on_each_machine_has_all_that_nodes_must_agree_on() {
+        let command = |line: &str| match Cli::try_parse_from(line.split(' ')).expect("options").command {
+            Command::Run(args) => command_of_nodes(&args, "a"),
+            _ => unreachable!("it is a run"),
+        };
+        assert_eq!(command("weft run --backend hw s.toml"), "weft node s.toml --driven --rank N --meet a");
+        assert_eq!(
+            command("weft run --backend hw s.toml --seed 7 --set workload.requests=50 --secret f"),
+            "weft node s.toml --set workload.requests=50 --seed 7 --secret f --driven --rank N --meet a"
+        );
+    }
 }
