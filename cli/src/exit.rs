@@ -6,7 +6,8 @@ use weft_check::run::RunError;
 use weft_store::StoreRefused;
 
 /// The program's exit codes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
+#[serde(rename_all = "kebab-case")]
 pub enum Exit {
     /// Everything that must hold held.
     Held = 0,

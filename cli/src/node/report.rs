@@ -20,7 +20,7 @@ pub struct Judged {
     variant: Option<(&'static str, String)>,
     nodes: u32,
     seed: u64,
-    held: bool,
+    verdict: Exit,
     unfinished: Option<String>,
     checks: Vec<Check>,
     violations: Vec<Violation>,
@@ -29,9 +29,6 @@ pub struct Judged {
     seconds: f64,
     lost: Vec<(u32, String)>,
     returned: Vec<(u32, Clients)>,
-    /// Whether those are to take part again.
-    #[serde(skip)]
-    comes_back: bool,
     after_loss: Clients,
     history: History,
     troubles: Vec<String>,
@@ -39,6 +36,7 @@ pub struct Judged {
 
 /// Puts a run's outcome together.
 pub fn judge<S: System>(scenario: &Scenario, work: &S::Workload, seed: u64, outcome: Outcome<S>) -> Judged {
+    let went_on = went_on(&outcome);
     let Outcome { recorder, counts, lost, returned, after_loss, history, troubles, unfinished } = outcome;
     // The simulator's sanitizer sees every access of memory, and a simulated run knows of all that goes wrong; nobody does here.
     let checks = recorder.judge(|judge| judge.checks()).into_iter();
@@ -52,7 +50,12 @@ pub fn judge<S: System>(scenario: &Scenario, work: &S::Workload, seed: u64, outc
         variant: S::variant(work),
         nodes: scenario.cluster.nodes,
         seed,
-        held: checks.iter().all(|check| check.held),
+        verdict: match (checks.iter().all(|check| check.held), &unfinished) {
+            (false, _) => Exit::Violated,
+            (true, Some(_)) => Exit::Unfinished,
+            (true, None) if !went_on => Exit::Violated,
+            (true, None) => Exit::Held,
+        },
         unfinished,
         violations: recorder.judge(|judge| judge.violations().to_vec()),
         checks,
@@ -60,36 +63,31 @@ pub fn judge<S: System>(scenario: &Scenario, work: &S::Workload, seed: u64, outc
         seconds: busy.as_secs_f64(),
         lost,
         returned,
-        comes_back: S::COMES_BACK,
         after_loss,
         history,
         troubles,
     }
 }
 
+/// Survivors of a lost node must have gone on without it: their requests end, or the run would be unfinished, and of those that they
+/// made after its last word some are granted. So must one that came back, where the system takes it in again.
+fn went_on<S: System>(outcome: &Outcome<S>) -> bool {
+    let survivors = outcome.lost.is_empty() || outcome.after_loss.went_on();
+    let returned = || outcome.returned.iter().all(|(_, clients)| clients.went_on());
+    survivors && (!S::COMES_BACK || returned())
+}
+
 impl Judged {
-    /// The exit code that it asks for. Survivors of a lost node must have gone on without it: their requests end, or the
-    /// run would be unfinished, and of those that they made after its last word some are granted. So must one that came back, where
-    /// the system takes it in again.
+    /// The exit code that it asks for.
     pub fn exit(&self) -> Exit {
-        match (self.held, &self.unfinished) {
-            (false, _) => Exit::Violated,
-            (true, Some(_)) => Exit::Unfinished,
-            (true, None) if !self.lost.is_empty() && !self.after_loss.went_on() => Exit::Violated,
-            (true, None)
-                if self.comes_back && !self.returned.iter().all(|(_, clients)| clients.went_on()) =>
-            {
-                Exit::Violated
-            }
-            (true, None) => Exit::Held,
-        }
+        self.verdict
     }
 
     /// For people: as `weft run` has it, with what only real machines have.
     pub fn text(&self) -> String {
-        let mut text = match self.exit() {
+        let mut text = match self.verdict {
             Exit::Unfinished => "UNFINISHED\n".to_string(),
-            Exit::Violated if self.held => {
+            Exit::Violated if self.checks.iter().all(|check| check.held) => {
                 "VIOLATED: survivors of a lost node, or it when it was back, did not go on\n".to_string()
             }
             _ => report::verdict(&self.checks, &self.violations),
@@ -137,5 +135,39 @@ impl Judged {
             table.row(["clients waited for the history".into(), format!("{share:.1} % of their time")]);
         }
         table
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use weft_check::record::Recorder;
+    use weft_check::systems::KINDS;
+    use weft_check::systems::messages::Messages;
+
+    #[test]
+    fn what_programs_read_is_what_the_exit_code_says() {
+        let text = "[cluster]\nnodes = 2\n[workload]\nkind = \"messages\"\nmessages = 2\n";
+        let scenario = Scenario::parse_with("s.toml", text, &[], KINDS).expect("a scenario");
+        let work = scenario.workload.get::<Messages>().expect("messages");
+        let judged = |served, unfinished: Option<&str>| {
+            let outcome = Outcome::<Messages> {
+                recorder: Recorder::new(Messages::oracles(work, 2), Default::default()),
+                counts: Default::default(),
+                lost: vec![(1, "it left".to_string())],
+                returned: Vec::new(),
+                after_loss: Clients { asked: 1, served },
+                history: History::default(),
+                troubles: Vec::new(),
+                unfinished: unfinished.map(str::to_string),
+            };
+            let judged = judge::<Messages>(&scenario, work, 1, outcome);
+            let told = serde_json::to_value(&judged).expect("an object");
+            (judged.exit(), told["verdict"].as_str().map(str::to_string))
+        };
+        let says = |exit, word: &str| (exit, Some(word.to_string()));
+        assert_eq!(judged(1, None), says(Exit::Held, "held"));
+        assert_eq!(judged(0, None), says(Exit::Violated, "violated"));
+        assert_eq!(judged(1, Some("why")), says(Exit::Unfinished, "unfinished"));
     }
 }
