@@ -9,7 +9,7 @@ pub const NODE_EXAMPLES: &str = "\
 Examples:
   Three machines under Slurm
     srun -N 3 --ntasks-per-node 1 weft node scenarios/quick-3.toml
-  The same under Open MPI
+  The same under Open MPI, typed on a
     mpirun -N 1 --host a,b,c weft node scenarios/quick-3.toml
   By hand, on each of them
     weft node scenarios/quick-3.toml --rank 0 --meet a";
@@ -25,7 +25,7 @@ pub struct NodeArgs {
     /// How many nodes there are [default: the launcher's number, or the scenario's]
     #[arg(long, value_name = "N")]
     pub nodes: Option<u32>,
-    /// The machine of node 0, where all meet [default: the first of Slurm's list, or Open MPI's]
+    /// The machine of node 0, where all meet [default: the first of Slurm's list, or where mpirun was typed]
     #[arg(long, value_name = "HOST")]
     pub meet: Option<String>,
     /// The TCP port at which they meet [default: 7471]

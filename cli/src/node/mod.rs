@@ -90,6 +90,9 @@ fn one_node<S: System>(args: &NodeArgs, scenario: &Scenario) -> Result<Exit, Fai
     log(Level::WARN, LogFormat::Text);
     // Where `weft run --backend hw` drives, the meeting is there; otherwise node 0's process has it.
     let meets_here = place.rank == 0 && !args.driven;
+    if meets_here && args.meet.is_none() {
+        place::meets_here(&place.meeting).map_err(Failure::bad_input)?;
+    }
     let meeting = meets_here.then(|| begin_meeting::<S>(scenario, agreed, port, seed)).transpose()?;
     let wait = args.wait.map(WaitArg::wait);
     let connect = args.connect.map_or(scenario.cluster.connect, ConnectArg::connect);

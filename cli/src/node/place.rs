@@ -4,7 +4,8 @@
 //! processes of `mpirun` see the variables of both, and Slurm's are those of the daemons that `mpirun` started.
 
 use std::collections::BTreeMap;
-use std::net::Ipv4Addr;
+use std::io::ErrorKind;
+use std::net::{Ipv4Addr, TcpListener};
 use weft_control::net::Endpoint;
 
 /// A node's place.
@@ -77,10 +78,21 @@ fn meeting_place(environment: &Environment) -> Option<String> {
     if let Some(list) = step.or(job) {
         return first_host(list);
     }
-    // Open MPI does not list its machines; its first daemon's is the one on which it was started, where rank 0 is by default.
+    // Open MPI does not list its machines; its first daemon's is the one on which `mpirun` was typed. See `meets_here`.
     let uris = ["OMPI_MCA_orte_hnp_uri", "OMPI_MCA_prte_hnp_uri", "PMIX_SERVER_URI41", "PMIX_SERVER_URI4"];
     let first = uris.iter().find_map(|name| host_of_uri(environment.get(*name)?));
     first.or_else(|| host_of_namespace(environment.get("PMIX_NAMESPACE")?))
+}
+
+/// Checks that a meeting place that a launcher named is on this machine, that of node 0: the rest would wait for it in vain. What the
+/// name stands for may not be known yet; then they do wait.
+pub fn meets_here(meeting: &str) -> Result<(), String> {
+    match TcpListener::bind((meeting, 0)) {
+        Err(why) if why.kind() == ErrorKind::AddrNotAvailable => Err(format!(
+            "the launcher says that nodes meet at {meeting}, and node 0 is on another machine: give --meet with that of node 0"
+        )),
+        _ => Ok(()),
+    }
 }
 
 /// The first machine of a Slurm list: `rack1-n[03-05,9],login` begins with `rack1-n03`.
@@ -198,6 +210,13 @@ mod tests {
         let seen = environment(&[("SLURM_PROCID", "2"), ("SLURM_JOB_NODELIST", "a")]);
         let given = Given { rank: Some(0), nodes: Some(3), meet: Some("b".into()), ..SCENARIO };
         assert_eq!(find(&given, &seen), place(0, "b"));
+    }
+
+    /// The second address is for examples in documents, and no machine has it (RFC 5737).
+    #[test]
+    fn a_meeting_place_on_another_machine_than_node_0_is_refused_at_once() {
+        assert_eq!(meets_here("127.0.0.1"), Ok(()));
+        assert!(meets_here("192.0.2.1").unwrap_err().contains("--meet"));
     }
 
     #[test]
