@@ -23,6 +23,7 @@ pub(super) fn check(scenario: &Scenario) -> Rule {
     scenario.workload.check(scenario.cluster.nodes)?;
     scenario.quits.map_or(Ok(()), |quits| quits.check())?;
     run(&scenario.run)?;
+    scenario.cluster.members.map_or(Ok(()), |members| members.check_settle(scenario.run.settle))?;
     memory(scenario)?;
     let kind = scenario.workload.kind();
     let members = scenario.cluster.members.is_some();

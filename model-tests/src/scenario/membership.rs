@@ -57,6 +57,28 @@ impl Membership {
         config.max_message = config.max_message.max(longest(nodes));
     }
 
+    /// After how long at most the others go on without one that died: they look at it a patience and a third of a lease later, and what it
+    /// held is free once its lease has run out by all clocks. The first view begins no later.
+    fn goes_on_after(&self) -> Nanos {
+        let [lease, drift, patience] = [self.lease, self.drift, self.patience].map(|span| span.nanos().0);
+        Nanos(patience + lease / 3 + lease + drift)
+    }
+
+    /// Checks that requests have the time to end that wait for one that died.
+    pub(super) fn check_settle(&self, settle: Span) -> Rule {
+        let least = self.goes_on_after();
+        match settle.nanos() > least {
+            true => Ok(()),
+            false => {
+                let least = Span(least);
+                broken(
+                    in_section("run", "settle"),
+                    format!("more than {least}: so long members go on waiting for one that has died"),
+                )
+            }
+        }
+    }
+
     pub(super) fn check(&self) -> Rule {
         let at = || in_section("cluster", "members");
         if [self.lease, self.patience].iter().any(|span| !(SHORTEST..=LONGEST).contains(&span.nanos())) {

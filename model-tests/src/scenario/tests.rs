@@ -249,6 +249,11 @@ const MISTAKES: &[(&str, &str, &str)] = &[
         "s.toml:6: [cluster] members = { lease = \"5ms\", drift = \"5ms\" }: drift is shorter than lease",
     ),
     (
+        "nodes = 16",
+        "nodes = 16\nmembers = { lease = \"3s\" }",
+        "s.toml:28: [run] settle = \"3s\": more than 4051ms: so long members go on waiting for one that has died",
+    ),
+    (
         "kind = \"cut\"",
         "kind = \"snip\"",
         "s.toml:31: [[faults]] 1 kind = \"snip\": no such choice; there are \
