@@ -197,6 +197,9 @@ fn fault(index: usize, spec: &FaultSpec, cluster: &Cluster) -> Rule {
         }
     }
     target(spec, cluster, &at)?;
+    for (field, span) in [("down", spec.down), ("up", spec.up)] {
+        span.map_or(Ok(()), |span| positive(at(field), span.min))?;
+    }
     if let Some(times) = spec.times {
         count(at("times"), times, 10_000, "say how often the link goes down")?;
     }

@@ -292,6 +292,11 @@ const MISTAKES: &[(&str, &str, &str)] = &[
         "s.toml:40: [[faults]] 2 node = 99: there is no machine 99; they are numbered 0 to 15",
     ),
     (
+        "down = \"20us\"",
+        "down = { min = \"0us\", max = \"3ns\" }",
+        "s.toml:41: [[faults]] 2 down = { min = \"0us\", max = \"3ns\" }: longer than nothing and at most a day of virtual time",
+    ),
+    (
         "times = 5",
         "",
         "s.toml:37: [[faults]] 2 times is missing; this kind needs it; it takes at or rate, down, up, times, \
