@@ -42,9 +42,11 @@ struct Members {
 impl Members {
     fn of(name: &'static str, size: &Size, usual: Rules, start: Start) -> Result<Members, SizeError> {
         let value = |key, usual, bounds| size.within(key, size.number(key)?.unwrap_or(usual), bounds);
+        // Somebody has the right in such a world, so somebody wants it.
+        let least_wants = u32::from(start == Start::Held);
         let rules = Rules {
             nodes: value("nodes", usual.nodes, 1..=9)?,
-            wants: value("wants", usual.wants, 0..=9)?,
+            wants: value("wants", usual.wants, least_wants..=9)?,
             crashes: value("crashes", usual.crashes, 0..=99)?,
             restarts: value("restarts", usual.restarts, 0..=99)?,
             leaves: value("leaves", usual.leaves, 0..=99)?,

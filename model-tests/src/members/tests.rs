@@ -67,3 +67,12 @@ fn the_mistakes_break_what_they_are_said_to_break() {
         assert!(report.counterexample.is_some(), "{name} holds");
     }
 }
+
+#[test]
+fn a_world_in_which_somebody_has_the_right_has_somebody_who_wants_it() {
+    let held = |entry: &Entry| entry.build(&Size::new([("wants", 0)])).err().map(|why| why.to_string());
+    for name in ["planted-members-amnesia", "planted-members-cold-start-does-not-wait"] {
+        let entry = worlds().into_iter().find(|entry| entry.name == name).expect("it is in the list");
+        assert_eq!(held(&entry).as_deref(), Some("wants is 0, and must be 1 to 9"), "{name}");
+    }
+}
