@@ -40,7 +40,8 @@ pub struct DsmWork {
     /// How many minipages there are, 1 to 1,000,000. Default: 8.
     #[serde(default = "eight")]
     pub minipages: u32,
-    /// How large each is, in bytes: a multiple of 64, up to 1,048,576. Default: 64; of an application, its own.
+    /// How large each is, in bytes: a multiple of 64, up to 1,048,576, and of an application's [`Application::grain`]. Default: 64; of
+    /// an application, its own.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub grain: Option<u32>,
     /// How many words of each are accessed, 1 to 1,024 and as many as there are. With more than one, threads share minipages and
@@ -147,6 +148,11 @@ impl DsmWork {
                 at("size"),
                 format!("of {name}: from {least} to {most}, a multiple of {multiple}"),
             );
+        }
+        let multiple = application.grain();
+        if self.grain.is_some_and(|grain| !grain.is_multiple_of(multiple)) {
+            let name = application.name();
+            return broken(at("grain"), format!("of {name}: a multiple of {multiple}, or leave it out"));
         }
         count(at("rounds"), self.rounds.unwrap_or(1), 1_000, "give how often all is done")?;
         if self.requests.is_some() || self.duration.is_some() {

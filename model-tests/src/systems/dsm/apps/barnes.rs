@@ -14,7 +14,7 @@ use weft_protocols::dsm::Shared;
 use weft_verbs::Verbs;
 
 /// Bytes of a body, and of a cell.
-const RECORD: u64 = 128;
+pub(super) const RECORD: u64 = 128;
 const GRAIN: u32 = 1_024;
 
 /// Distance at which a cell is one body: its size by this. SPLASH-2's usual tolerance.

@@ -19,6 +19,7 @@ pub use worker::{AppError, Worker, share};
 
 use serde::{Deserialize, Serialize};
 use std::hash::{DefaultHasher, Hash, Hasher};
+use weft_protocols::dsm::Grain;
 use weft_verbs::Verbs;
 
 /// An application, by name.
@@ -119,6 +120,18 @@ impl Application {
             Application::Barnes => (1..=65_536, 1),
             Application::Ocean => (ocean::LEAST..=4_096, ocean::LEAST),
         }
+    }
+
+    /// Bytes of which a grain is a multiple: its largest element lies in one minipage.
+    pub fn grain(self) -> u32 {
+        let largest = match self {
+            Application::Tsp => tsp::TOUR,
+            Application::Water => water::RECORD as u32,
+            Application::Barnes => barnes::RECORD as u32,
+            Application::Nbody | Application::Nbodyw => nbody::RECORD as u32,
+            Application::Sor | Application::Is | Application::Lu | Application::Ocean => 8,
+        };
+        largest.next_multiple_of(Grain::LEAST)
     }
 
     /// How many bytes of shared memory it has.

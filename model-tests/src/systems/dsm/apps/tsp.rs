@@ -33,6 +33,8 @@ const BEST_LOCK: u64 = 1;
 
 /// A tour that is begun: its cities, and at these places how many they are, how long it is, and the least that a whole one takes.
 type Tour = [u32; 32];
+/// Bytes of a tour.
+pub(super) const TOUR: u32 = size_of::<Tour>() as u32;
 const KNOWN: usize = MOST;
 const LENGTH: usize = MOST + 1;
 const BOUND: usize = MOST + 2;
