@@ -2,7 +2,9 @@
 
 use super::apps::{Application, Input};
 use super::history::Op;
-use crate::fields::{Dice, Rule, Share, Span, Spread, broken, count, draw, in_section, requests_or_duration};
+use crate::fields::{
+    Dice, LONGEST, Rule, Share, Span, Spread, broken, count, draw, in_section, requests_or_duration,
+};
 use crate::history::ClientId;
 use crate::system::{Amount, Until};
 use serde::{Deserialize, Serialize};
@@ -251,6 +253,9 @@ impl DsmWork {
         let grain = self.grain();
         if !(Grain::LEAST..=Grain::MOST).contains(&grain) || !grain.is_multiple_of(Grain::LEAST) {
             return broken(at("grain"), "a multiple of 64, from 64 to 1048576: bytes of a minipage".into());
+        }
+        if self.unit.nanos() > LONGEST {
+            return broken(at("unit"), "at most a day of virtual time".into());
         }
         count(at("processors"), self.processors, 64, "give the processors of one node")?;
         if let Some(application) = self.application {
