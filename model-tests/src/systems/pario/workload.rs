@@ -9,6 +9,9 @@ use weft_protocols::pario::{Distribution, FsConfig, Movers, Storage, Sync, Wire}
 use weft_protocols::transport::GuestConfig;
 use weft_verbs::Nanos;
 
+/// A queue of common adapters takes 16,384 receives, of which 4,096 guests have two each, and 64 are between them.
+const MOST_SLOTS: u32 = 16_384 - 2 * 4_096 - 64;
+
 /// What clients do with files.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
@@ -155,7 +158,7 @@ pub struct PfWork {
     /// For how long a guest may be silent, 1 ms to 65 s. Default: 10 s.
     #[serde(default = "lease")]
     pub lease: Span,
-    /// Receive buffers that a server's guests share beside the two of each, 1 to 65,536. Default: 256.
+    /// Receive buffers that a server's guests share beside the two of each, 1 to 8,128. Default: 256.
     #[serde(default = "common")]
     pub slots: u32,
     /// How many requests a guest makes in one visit; then it leaves and another one comes. 0: it stays. Default: 0.
@@ -379,7 +382,7 @@ impl PfWork {
         if self.guests && (lease < Nanos::from_millis(1) || lease > Nanos::from_secs(65)) {
             return broken(at("lease"), "from 1 ms to 65 s".into());
         }
-        count(at("slots"), self.slots, 65_536, "give the receive buffers that guests share")?;
+        count(at("slots"), self.slots, MOST_SLOTS, "give the receive buffers that guests share")?;
         if self.visit > 0 && (!self.guests || self.clients != 1) {
             return broken(at("visit"), "only guests come and go, one on a machine at a time".into());
         }
