@@ -399,7 +399,7 @@ impl PfWork {
         if self.unit == 0 || self.unit > 16 << 20 || !self.unit.is_multiple_of(self.cell) {
             return broken(at("unit"), "a multiple of cell, to 16 MiB: a cell takes effect whole".into());
         }
-        count(at("stages"), self.stages, (2 << 30) / self.unit, "staging has less than 2 GiB")?;
+        count(at("stages"), self.stages, ((2 << 30) - 1) / self.unit, "staging has less than 2 GiB")?;
         if self.eager > 1 << 16 {
             return broken(at("eager"), "at most 65536: what is longer goes by RDMA".into());
         }
