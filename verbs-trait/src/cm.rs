@@ -35,7 +35,8 @@ pub struct ConnParams<'a> {
     pub rnr_retry: Retries,
     /// How long a peer is to wait that found no receive buffer.
     pub min_rnr_timer: RnrTimer,
-    /// Largest packet; the smaller of both sides' counts. `None` for the port's active one.
+    /// Largest packet, lowered to the port's [active MTU](crate::PortAttr::active_mtu); the smaller of both sides' counts. `None` for the
+    /// port's.
     pub mtu: Option<Mtu>,
     /// Traffic class of the packets that this side sends, where they carry a global route header: on RoCE the DSCP in its upper six bits.
     /// 0 for what the connection manager takes by itself.

@@ -336,11 +336,7 @@ impl Manager {
                 return Err(VerbsError::TooLarge { what, value: u64::from(value), bound });
             }
         }
-        let mtu = params.mtu.unwrap_or(self.settings.mtu);
-        if mtu > self.settings.mtu {
-            let (value, bound) = (u64::from(mtu.bytes()), u64::from(self.settings.mtu.bytes()));
-            return Err(VerbsError::TooLarge { what: "the packet size", value, bound });
-        }
+        let active = self.settings.mtu;
         Ok(Params {
             responder_resources: params.responder_resources,
             initiator_depth: params.initiator_depth,
@@ -348,7 +344,7 @@ impl Manager {
             retry: params.retry,
             rnr_retry: params.rnr_retry,
             min_rnr_timer: params.min_rnr_timer,
-            mtu,
+            mtu: params.mtu.map_or(active, |mtu| mtu.min(active)),
         })
     }
 

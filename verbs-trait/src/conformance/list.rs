@@ -376,6 +376,7 @@ macro_rules! conformance_cases {
                 a_node_can_connect_to_itself_through_the_manager
                 receives_posted_before_the_connection_take_its_first_messages
                 agreed_limits_are_the_smaller_of_both
+                packets_are_no_larger_than_the_ports_can
             }
             cm_trouble {
                 an_unknown_node_is_unreachable

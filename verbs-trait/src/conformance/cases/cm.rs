@@ -19,6 +19,7 @@ cases! { "cm":
     a_node_can_connect_to_itself_through_the_manager, "12.9.7";
     receives_posted_before_the_connection_take_its_first_messages, "contract, ConnectionManager";
     agreed_limits_are_the_smaller_of_both, "12.7";
+    packets_are_no_larger_than_the_ports_can, "12.7";
 }
 
 fn a_connection_is_made_and_carries_data_both_ways<H: Harness>(bed: &mut TestBed<'_, H>) -> Outcome {
@@ -300,5 +301,26 @@ fn agreed_limits_are_the_smaller_of_both<H: Harness>(bed: &mut TestBed<'_, H>) -
         depth(&a),
         depth(&b)
     );
+    Ok(())
+}
+
+fn packets_are_no_larger_than_the_ports_can<H: Harness>(bed: &mut TestBed<'_, H>) -> Outcome {
+    let managers = managers(bed)?;
+    let (active, passive) = &managers;
+    let setup = Setup::new(bed);
+    let (a, b) = (ready(bed, 0, &setup)?, ready(bed, 1, &setup)?);
+    let can = |node: usize| bed.ctx(node).port_attr(bed.machines[node].port).map(|port| port.active_mtu);
+    let most = can(0)?.min(can(1)?);
+    let largest = ConnParams { mtu: Some(Mtu::B4096), ..params(&setup, &[]) };
+    let id = resolved(bed, active, 1)?;
+    active.connect(id, &a.qp, &largest)?;
+    let to = requested(bed, passive, &[])?;
+    passive.accept(to, &b.qp, &largest)?;
+    for cm in [active, passive] {
+        check!(matches!(bed.cm_event(cm)?, CmEvent::Established { .. }), "no connection");
+    }
+    let mtu = |q: QpAttr| q.rtr.map(|r| r.mtu);
+    let (a, b) = (mtu(a.qp.query()?), mtu(b.qp.query()?));
+    check!(a == b && a.is_some_and(|mtu| mtu <= most), "the path's MTU: {a:?}, {b:?}, the ports' {most:?}");
     Ok(())
 }
