@@ -55,6 +55,16 @@ impl Endpoint {
         Endpoint { host: host.into(), port }
     }
 
+    /// Reads `HOST:PORT`, for what has no usual port.
+    ///
+    /// # Errors
+    /// It is none, or says no port: one line.
+    pub fn with_port(text: &str) -> Result<Endpoint, String> {
+        let missing = || format!("'{text}' has no port: HOST:PORT, as in 127.0.0.1:9471");
+        let (host, port) = parts(text)?;
+        port.map(|port| Endpoint::new(host, port)).ok_or_else(missing)
+    }
+
     /// Whether only this machine can reach it.
     pub fn is_loopback(&self) -> bool {
         let address = self.host.parse::<std::net::IpAddr>();
@@ -76,21 +86,27 @@ impl FromStr for Endpoint {
 
     /// `HOST` or `HOST:PORT`; without a port it is [`crate::PORT`].
     fn from_str(text: &str) -> Result<Endpoint, String> {
-        let wrong = || format!("'{text}' is no HOST or HOST:PORT");
-        let (host, port) = match text.strip_prefix('[') {
-            Some(rest) => {
-                let (host, port) = rest.split_once(']').ok_or_else(wrong)?;
-                (host, if port.is_empty() { None } else { Some(port.strip_prefix(':').ok_or_else(wrong)?) })
-            }
-            // More than one colon is an IPv6 address without a port.
-            None if text.matches(':').count() > 1 => (text, None),
-            None => text.split_once(':').map_or((text, None), |(host, port)| (host, Some(port))),
-        };
-        let port = port.map_or(Ok(crate::PORT), |port| port.parse().map_err(|_| wrong()))?;
-        match host.is_empty() || host.contains(char::is_whitespace) {
-            true => Err(wrong()),
-            false => Ok(Endpoint::new(host, port)),
+        let (host, port) = parts(text)?;
+        Ok(Endpoint::new(host, port.unwrap_or(crate::PORT)))
+    }
+}
+
+/// The host of a text, and the port if it has one.
+fn parts(text: &str) -> Result<(&str, Option<u16>), String> {
+    let wrong = || format!("'{text}' is no HOST or HOST:PORT");
+    let (host, port) = match text.strip_prefix('[') {
+        Some(rest) => {
+            let (host, port) = rest.split_once(']').ok_or_else(wrong)?;
+            (host, if port.is_empty() { None } else { Some(port.strip_prefix(':').ok_or_else(wrong)?) })
         }
+        // More than one colon is an IPv6 address without a port.
+        None if text.matches(':').count() > 1 => (text, None),
+        None => text.split_once(':').map_or((text, None), |(host, port)| (host, Some(port))),
+    };
+    let port = port.map(|port| port.parse().map_err(|_| wrong())).transpose()?;
+    match host.is_empty() || host.contains(char::is_whitespace) {
+        true => Err(wrong()),
+        false => Ok((host, port)),
     }
 }
 

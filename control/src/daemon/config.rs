@@ -58,7 +58,7 @@ pub struct Node {
     #[serde(default, deserialize_with = "some_endpoint")]
     listen: Option<Endpoint>,
     /// Where metrics are read, if anywhere.
-    #[serde(default, deserialize_with = "some_endpoint")]
+    #[serde(default, deserialize_with = "endpoint_with_port")]
     pub metrics: Option<Endpoint>,
     /// For how many seconds the daemon tries to join. Default: 120.
     patience_s: Option<u64>,
@@ -171,6 +171,10 @@ fn some_endpoint<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Endpoint>,
     endpoint(from).map(Some)
 }
 
+fn endpoint_with_port<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Endpoint>, D::Error> {
+    Endpoint::with_port(&String::deserialize(from)?).map(Some).map_err(serde::de::Error::custom)
+}
+
 /// Why a file is no configuration.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{}{wrong}", path.display())]
@@ -233,6 +237,7 @@ impl Config {
         if !(1..=NODES).contains(nodes) {
             return Err(format!("[cluster] nodes = {nodes}: 1 to {NODES}").into());
         }
+        config.node.check()?;
         config.systems.check(config.cluster.nodes)?;
         Ok(config)
     }
@@ -260,6 +265,15 @@ impl Config {
 }
 
 impl Node {
+    fn check(&self) -> Result<(), String> {
+        match &self.metrics {
+            Some(at) if *at == self.listen() => {
+                Err(format!("[node] metrics = \"{at}\": the coordinator listens there, give it another port"))
+            }
+            _ => Ok(()),
+        }
+    }
+
     /// Where the coordinator listens.
     pub fn listen(&self) -> Endpoint {
         self.listen.clone().unwrap_or_else(|| Endpoint::new("127.0.0.1", crate::PORT))
@@ -318,6 +332,14 @@ mod tests {
                 "[systems] segments = true: they need RDMA devices",
             ),
             (format!("{SMALL}[systems]\nwire = \"rail\"\n"), ":6: unknown variant `rail`"),
+            (
+                format!("{SMALL}[node]\nmetrics = \"9471\"\n"),
+                ":6: '9471' has no port: HOST:PORT, as in 127.0.0.1:9471",
+            ),
+            (
+                format!("{SMALL}[node]\nlisten = \"n0:80\"\nmetrics = \"n0:80\"\n"),
+                "[node] metrics = \"n0:80\": the coordinator listens there, give it another port",
+            ),
             (format!("{SMALL}[node]\ntraffic_class = 256\n"), ":6: invalid value: integer `256`"),
             (String::new(), "missing field `cluster`"),
         ];
