@@ -97,6 +97,9 @@ impl Secret {
         let file = std::fs::File::open(path).map_err(unreadable)?;
         // Of the file that was opened: the name may mean another one by now.
         let about = file.metadata().map_err(unreadable)?;
+        if about.is_dir() {
+            return Err(unreadable(std::io::ErrorKind::IsADirectory.into()));
+        }
         if let Some(mode) = open_to_others(&about) {
             return Err(SecretError::Open { path: path.into(), mode });
         }

@@ -94,5 +94,8 @@ mod files {
         }
         let missing = Secret::read(Path::new("/nowhere/secret")).expect_err("there is none").to_string();
         assert_eq!(missing, "the secret /nowhere/secret: No such file or directory (os error 2)");
+        let directory =
+            Secret::read(Path::new("/")).expect_err("it is open to others, as it should be").to_string();
+        assert_eq!(directory, "the secret /: is a directory");
     }
 }
