@@ -45,20 +45,14 @@ fn take_over(and: fn()) -> io::Result<()> {
         return Ok(());
     }
     let runtime = Builder::new_current_thread().enable_io().build()?;
-    let mut taken = {
+    let mut signals = {
         let _within = runtime.enter();
-        let kinds = [SignalKind::interrupt(), SignalKind::terminate(), SignalKind::hangup()];
-        let wanted = kinds.into_iter().filter(|kind| !is_ignored(*kind));
-        wanted.map(signal).collect::<io::Result<Vec<Signal>>>()?
+        Signals::take()?
     };
     let come = move || {
         runtime.block_on(async {
             loop {
-                poll_fn(|cx| match taken.iter_mut().any(|signal| signal.poll_recv(cx).is_ready()) {
-                    true => Poll::Ready(()),
-                    false => Poll::Pending,
-                })
-                .await;
+                signals.next().await;
                 and();
             }
         });
@@ -66,8 +60,33 @@ fn take_over(and: fn()) -> io::Result<()> {
     thread::Builder::new().name("signals".to_string()).spawn(come).map(drop)
 }
 
+/// The signals that ask to stop and are not ignored.
+#[derive(Debug)]
+pub struct Signals(Vec<Signal>);
+
+impl Signals {
+    /// Takes them over, within a runtime.
+    ///
+    /// # Errors
+    /// The system refuses.
+    pub fn take() -> io::Result<Signals> {
+        let kinds = [SignalKind::interrupt(), SignalKind::terminate(), SignalKind::hangup()];
+        let wanted = kinds.into_iter().filter(|kind| !is_ignored(*kind));
+        wanted.map(signal).collect::<io::Result<_>>().map(Signals)
+    }
+
+    /// Waits for the next one.
+    pub async fn next(&mut self) {
+        poll_fn(|cx| match self.0.iter_mut().any(|signal| signal.poll_recv(cx).is_ready()) {
+            true => Poll::Ready(()),
+            false => Poll::Pending,
+        })
+        .await;
+    }
+}
+
 /// Whether the process was started with a signal ignored, or has it ignored since.
-pub fn is_ignored(kind: SignalKind) -> bool {
+fn is_ignored(kind: SignalKind) -> bool {
     let status = std::fs::read_to_string("/proc/self/status");
     status.is_ok_and(|status| ignores(&status, kind.as_raw_value()))
 }

@@ -1,4 +1,4 @@
-//! `weft daemon`: a node that lives, until SIGTERM.
+//! `weft daemon`: a node that lives, until a signal asks it to leave.
 
 mod engine;
 mod frame;
@@ -10,9 +10,9 @@ mod troubles;
 use crate::args::DaemonArgs;
 use crate::control::{PROGRAM, log, raise_file_limit};
 use crate::exit::{Exit, Failure};
+use crate::interrupt::Signals;
 use machine::Machine;
 use std::net::IpAddr;
-use tokio::signal::unix::{Signal, SignalKind, signal};
 use weft_control::daemon::config::{Config, Wire};
 use weft_control::daemon::systems::none;
 use weft_control::daemon::{DaemonError, Options, run as live};
@@ -43,18 +43,10 @@ pub fn run(args: &DaemonArgs) -> Result<Exit, Failure> {
     let (setup, blob) = setup(&config, rank, args.new_store)?;
     let (program, timing, scenario) = (PROGRAM.to_string(), Timing::default(), config.systems.digest());
     let options = Options { rank, secret, program, scenario, blob, timing };
-    let ignored = crate::interrupt::is_ignored(SignalKind::interrupt());
     let ended = crate::control::run(async {
-        let (mut terminate, mut interrupt) =
-            (taken(SignalKind::terminate())?, taken(SignalKind::interrupt())?);
-        // Ctrl-C is not for a daemon behind the shell's `&`.
-        let heeds = !ignored;
-        let stop = async {
-            tokio::select! {
-                _ = terminate.recv() => {}
-                _ = interrupt.recv(), if heeds => {}
-            }
-        };
+        let refused = |why| Failure::unfinished(format!("signals cannot be taken: {why}"));
+        let mut signals = Signals::take().map_err(refused)?;
+        let stop = signals.next();
         let ready = || {
             // Without systemd there is nobody to tell.
             let _ = sd_notify::notify(&[sd_notify::NotifyState::Ready]);
@@ -113,8 +105,4 @@ fn failure(why: DaemonError) -> Failure {
         true => Failure::bad_input(why),
         false => Failure::unfinished(why),
     }
-}
-
-fn taken(kind: SignalKind) -> Result<Signal, Failure> {
-    signal(kind).map_err(|why| Failure::unfinished(format!("signals cannot be taken: {why}")))
 }

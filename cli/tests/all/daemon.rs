@@ -162,6 +162,22 @@ fn daemons_join_leave_are_killed_and_come_again() {
     assert!(first.lines().contains("all 3 nodes have met"), "{}", first.lines());
 }
 
+#[cfg(target_os = "linux")]
+#[test]
+fn a_daemon_whose_terminal_is_gone_leaves() {
+    let scratch = Scratch::new("daemon_without_terminal");
+    let config = config(&scratch, 1, "");
+    let log = scratch.path("0.log");
+    // Whoever runs this test may have SIGHUP ignored.
+    let args = ["--default-signal=HUP", env!("CARGO_BIN_EXE_weft"), "daemon", &config, "--rank", "0"];
+    let lines = fs::File::create(&log).expect("a file");
+    let child = Command::new("env").args(args).stdout(Stdio::null()).stderr(lines).spawn();
+    let mut daemon = Daemon { child: child.expect("there is env"), log };
+    presence(&config, &["present"]);
+    daemon.signal("-HUP");
+    assert_eq!(daemon.ends(), Some(0), "{}", daemon.lines());
+}
+
 #[test]
 fn what_a_daemon_cannot_use_is_refused_in_one_line() {
     let scratch = Scratch::new("bad_daemons");
