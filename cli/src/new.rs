@@ -54,12 +54,18 @@ pub fn run(args: &NewArgs) -> Result<Exit, Failure> {
         return Err(taken("a crate of Weft has that it is built with"));
     }
     fs::create_dir(&args.path).map_err(|why| cannot(&args.path, &why))?;
-    let src = args.path.join("src");
-    fs::create_dir(&src).map_err(|why| cannot(&src, &why))?;
-    files::put(&args.path.join("Cargo.toml"), "the manifest", &manifest(name, &weft))?;
-    files::put(&args.path.join("Cargo.lock"), "the lock file", &versions)?;
-    files::put(&args.path.join(".gitignore"), "the file", "/target\n*.failure.toml\nrun.html\n")?;
-    files::put(&src.join("main.rs"), "the source", &SOURCE.replace("new_protocol", name))?;
+    let fill = || {
+        let src = args.path.join("src");
+        fs::create_dir(&src).map_err(|why| cannot(&src, &why))?;
+        files::put(&args.path.join("Cargo.toml"), "the manifest", &manifest(name, &weft))?;
+        files::put(&args.path.join("Cargo.lock"), "the lock file", &versions)?;
+        files::put(&args.path.join(".gitignore"), "the file", "/target\n*.failure.toml\nrun.html\n")?;
+        files::put(&src.join("main.rs"), "the source", &SOURCE.replace("new_protocol", name))
+    };
+    fill().inspect_err(|_| {
+        // What has failed is told, whatever this comes to.
+        let _ = fs::remove_dir_all(&args.path);
+    })?;
     let path = args.path.display();
     output::text(&format!(
         "{path} is a crate with a protocol of two nodes:\n  cd {path}\n  cargo run --release             \
