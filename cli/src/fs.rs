@@ -79,10 +79,23 @@ fn said(args: &FsArgs, object: &serde_json::Value, text: impl FnOnce() -> String
     }
 }
 
-/// Asks for something of each path. What is no path is refused before anything is done.
+/// Asks for something of each path. What is no path is refused before anything is done; one of which it cannot be had is told, and the
+/// next ones are asked all the same. Where nobody answers, none of them is.
 fn each(door: &Door, paths: &[String], request: impl Fn(String) -> Request) -> Result<(), Failure> {
     paths.iter().try_for_each(|path| check(path))?;
-    paths.iter().try_for_each(|path| done(&ask(door, &request(path.clone()))?))
+    let mut refused: Option<Failure> = None;
+    for path in paths {
+        let Err(why) = ask(door, &request(path.clone())).and_then(|reply| done(&reply)) else { continue };
+        let is_last = why.exit() != Exit::BadInput;
+        if let Some(before) = refused.replace(why) {
+            // Nobody may be reading; the exit code tells the same.
+            let _ = writeln!(io::stderr(), "weft: {before}");
+        }
+        if is_last {
+            break;
+        }
+    }
+    refused.map_or(Ok(()), Err)
 }
 
 /// Gives something another path; where that is one of a directory, it keeps its name in there.

@@ -12,6 +12,7 @@ use std::io::{self, IsTerminal, Read, Write};
 use std::path::Path;
 use std::time::Duration;
 use weft_control::message::CALL;
+use weft_control::refusal::Refusal;
 use weft_protocols::ddss::named::{LONGEST_NAME, Reply, Request, Row, Seen};
 use weft_protocols::transport::Rank;
 use weft_verbs::Nanos;
@@ -108,12 +109,16 @@ fn watch(
 fn list(door: &Door, as_json: bool) -> Result<Exit, Failure> {
     let mut rows = Vec::new();
     let mut without = Vec::new();
-    for node in door.nodes()? {
-        match ask_node(door, Some(node), &Request::Kept) {
-            Ok(Reply::Kept(kept)) => rows.extend(kept.into_iter().map(|row| (node, row))),
+    let nodes = door.nodes()?;
+    for node in &nodes {
+        match ask_node(door, Some(*node), &Request::Kept) {
+            Ok(Reply::Kept(kept)) => rows.extend(kept.into_iter().map(|row| (*node, row))),
             Ok(_) => return Err(odd()),
-            Err(why) => without.push(format!("weft: node {node} does not say what it keeps: {why}\n")),
+            Err(why) => without.push((node, why)),
         }
+    }
+    if without.len() == nodes.len() && without.iter().all(|(_, why)| why.exit() == Exit::BadInput) {
+        return Err(Failure::bad_input(Refusal::NoSystem { system: SEGMENTS.to_string() }));
     }
     rows.sort_by(|(_, a), (_, b)| a.name.cmp(&b.name));
     if as_json {
@@ -138,8 +143,8 @@ fn list(door: &Door, as_json: bool) -> Result<Exit, Failure> {
         output::text(text.trim_start_matches('\n'))?;
     }
     // What is missing is said, and the rest is shown all the same.
-    for line in &without {
-        let _ = io::stderr().write_all(line.as_bytes());
+    for (node, why) in &without {
+        let _ = writeln!(io::stderr(), "weft: node {node} does not say what it keeps: {why}");
     }
     Ok(if without.is_empty() { Exit::Held } else { Exit::Unfinished })
 }

@@ -273,6 +273,7 @@ fn who_asks_for_a_segment_or_a_file_that_cannot_be_had_is_told_why_in_one_line()
         (&["get", "load"][..], "no node that is here runs segments: `weft status` shows what they run"),
         (&["put", "load", &value, "--node", "7"], "there is no rank 7: the cluster's ranks are 0 to 0"),
         (&["rm", "load", "--node", "0"], "node 0 does not run segments"),
+        (&["list"], "no node that is here runs segments: `weft status` shows what they run"),
         (&["put", "load", &long], "has more than 102081 bytes, the most that daemons pass on"),
         (&["put", "load", "/no/such/file"], "/no/such/file: No such file or directory"),
         (&["watch", ""], "a name has 1 to 255 bytes, not 0"),

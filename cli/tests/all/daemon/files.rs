@@ -307,6 +307,18 @@ fn what_cannot_be_put_is_refused_before_any_byte_of_it_with_the_name_that_was_gi
 }
 
 #[test]
+fn what_cannot_be_removed_is_told_and_the_rest_is_removed() {
+    let pair = Pair::start("removes");
+    pair.put("y", b"x");
+    pair.put("z", b"x");
+    let removed = pair.ask(&["rm", "none", "y", "nothing", "z"]);
+    let told =
+        ["none", "nothing"].map(|name| format!("weft: {name}: there is no file or directory of that name\n"));
+    assert_eq!((removed.status.code(), err(&removed)), (Some(2), told.concat().as_str()));
+    assert_eq!(out(&pair.ask(&["ls"])), "");
+}
+
+#[test]
 fn a_put_or_a_get_that_is_interrupted_leaves_nothing_behind_and_exits_with_3() {
     let pair = Pair::start("interrupted");
     let ends = |mut child: Child| {
