@@ -12,6 +12,7 @@ mod tasks;
 pub use ring::{Ring, RingFigures, Stack};
 pub use system::{SystemBench, SystemFigures};
 
+use crate::run::RunError;
 use std::time::Instant;
 
 /// Why nothing was measured.
@@ -43,6 +44,13 @@ pub enum BenchError {
 impl BenchError {
     fn cluster(why: impl std::fmt::Display) -> BenchError {
         BenchError::Cluster(why.to_string())
+    }
+
+    fn of_run(why: RunError) -> BenchError {
+        match why {
+            RunError::Cluster(why) => BenchError::Cluster(why),
+            RunError::Interrupted { .. } => BenchError::Broken(why.to_string()),
+        }
     }
 }
 

@@ -70,12 +70,12 @@ impl SystemBench {
         within("nodes", self.nodes, 1, 1_024)?;
         within("requests", self.requests, 1, 100_000_000)?;
         let scenario = self.scenario::<S>(variant);
-        scenario.workload.check(self.nodes).map_err(|broken| BenchError::Refused(broken.problem))?;
+        scenario.check().map_err(|broken| BenchError::Refused(broken.problem))?;
         let (took, run) = timed(|| {
-            let mut world = World::<S>::seeded(&scenario, 0).map_err(BenchError::cluster)?;
+            let mut world = World::<S>::seeded(&scenario, 0).map_err(BenchError::of_run)?;
             world.start_clients();
             let recorder = world.recorder().clone();
-            let report = world.run(RunOptions::default()).map_err(BenchError::cluster)?;
+            let report = world.run(RunOptions::default()).map_err(BenchError::of_run)?;
             Ok((report, recorder.judge(|judge| judge.oracles().ended())))
         });
         let (report, requests) = run?;
@@ -110,7 +110,8 @@ impl SystemBench {
             transport: Transport::default(),
             workload: Workload::of::<S>(S::bench(nodes, each, variant)),
             quits: None,
-            run: Run { limit: Span(Nanos::from_secs(3_600)), ..Run::default() },
+            // What the machine has is what it may take.
+            run: Run { limit: Span(Nanos::from_secs(3_600)), memory: u32::MAX, ..Run::default() },
             faults: Vec::new(),
         }
     }

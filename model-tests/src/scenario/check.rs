@@ -19,7 +19,7 @@ const MIB: u64 = 1 << 20;
 /// Checks a whole scenario; the first broken rule, in the order of the sections, is reported.
 pub(super) fn check(scenario: &Scenario) -> Rule {
     cluster(&scenario.cluster)?;
-    transport(&scenario.transport)?;
+    transport(&scenario.transport, &scenario.cluster.profile)?;
     scenario.workload.check(scenario.cluster.nodes)?;
     scenario.quits.map_or(Ok(()), |quits| quits.check())?;
     run(&scenario.run)?;
@@ -90,7 +90,13 @@ fn cluster(cluster: &Cluster) -> Rule {
     cluster.jitter.check()
 }
 
-fn transport(transport: &Transport) -> Rule {
+/// The most requests that one queue of a profile's adapters takes, and of those that a scenario may ask for.
+fn most_posted(profile: &str) -> u32 {
+    let holds = |profile: Profile| u32::try_from(profile.adapter.max_qp_wr).unwrap_or(u32::MAX);
+    Profile::find(profile).map_or(MOST_POSTED, |profile| holds(profile).min(MOST_POSTED))
+}
+
+fn transport(transport: &Transport, profile: &str) -> Rule {
     let at = |field| in_section("transport", field);
     if transport.ack_timeout.is_some_and(|exponent| !(1..=31).contains(&exponent)) {
         return broken(at("ack_timeout"), "from 1 to 31: 4.096 us times two to this; 14 is usual".into());
@@ -105,8 +111,10 @@ fn transport(transport: &Transport) -> Rule {
         return broken(at("mtu"), "256, 512, 1024, 2048 or 4096 bytes".into());
     }
     transport.hold_off.map_or(Ok(()), |span| positive(at("hold_off"), span))?;
-    between(at("recv_buffers"), transport.recv_buffers, 8, MOST_POSTED)?;
-    between(at("send_depth"), transport.send_depth, 4, MOST_POSTED)?;
+    let most = most_posted(profile);
+    between(at("recv_buffers"), transport.recv_buffers, 8, most)?;
+    // One place of a queue is left for an empty write.
+    between(at("send_depth"), transport.send_depth, 4, most - 1)?;
     between(at("max_queued"), transport.max_queued, 1, 1_000_000)
 }
 

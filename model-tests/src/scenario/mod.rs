@@ -35,7 +35,7 @@ pub use workload::{Kind, Workload};
 #[cfg(test)]
 mod tests;
 
-use crate::fields::Step;
+use crate::fields::{Rule, Step};
 use locate::Document;
 use schema::Body;
 use serde::Deserialize;
@@ -94,8 +94,13 @@ impl Scenario {
         }
         let workload = workload(&document, kinds)?;
         let scenario = Scenario { title, cluster, transport, workload, quits, run, faults };
-        check::check(&scenario).map_err(|broken| error::from_rule(&document, broken))?;
+        scenario.check().map_err(|broken| error::from_rule(&document, broken))?;
         Ok(scenario)
+    }
+
+    /// The rules that its types cannot express.
+    pub(crate) fn check(&self) -> Rule {
+        check::check(self)
     }
 }
 

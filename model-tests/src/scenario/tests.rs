@@ -326,6 +326,11 @@ const MISTAKES: &[(&str, &str, &str)] = &[
     ),
     (
         "[workload]",
+        "[transport]\nsend_depth = 16_384\n[workload]",
+        "s.toml:11: [transport] send_depth = 16_384: from 4 to 16383",
+    ),
+    (
+        "[workload]",
         "[transport]\nack_timeout = 0\n[workload]",
         "s.toml:11: [transport] ack_timeout = 0: from 1 to 31: 4.096 us times two to this; 14 is usual",
     ),
