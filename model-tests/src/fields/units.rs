@@ -140,7 +140,9 @@ fn split_number(text: &str) -> Option<(&str, &str)> {
     let text = text.trim();
     let end = text.find(|c: char| !c.is_ascii_digit() && c != '.' && c != '_')?;
     let (number, unit) = text.split_at(end);
-    (!number.is_empty()).then_some((number, unit.trim()))
+    let (whole, fraction) = number.split_once('.').unwrap_or((number, ""));
+    let is_number = whole.contains(|c: char| c.is_ascii_digit()) && !fraction.contains('.');
+    is_number.then_some((number, unit.trim()))
 }
 
 /// `number * scale` in exact decimal arithmetic, if it is a whole number that fits.

@@ -180,9 +180,9 @@ fn reword(message: &str) -> String {
     }
     let expected = message.rsplit_once("expected ").map_or(message, |(_, rest)| rest);
     match expected {
-        "u8" => "expected a whole number from 0 to 255".into(),
-        "u64" => "expected a whole number, 0 or more".into(),
-        "u32" => "expected a whole number from 0 to 4294967295".into(),
+        // The field's own bounds are narrower than its type's.
+        "u8" | "u32" if is_positive(message) => "too large".into(),
+        "u8" | "u32" | "u64" => "expected a whole number, 0 or more".into(),
         "f64" => "expected a number".into(),
         "string" | "a string" => "expected text in quotes".into(),
         // A choice that has a value, and one that has none, as `keys` of locks has both.
@@ -199,6 +199,11 @@ fn reword(message: &str) -> String {
         _ if message.starts_with("invalid ") => format!("expected {}", one_line(expected)),
         _ => one_line(message),
     }
+}
+
+/// Whether a message is about a whole number above what its type has.
+fn is_positive(message: &str) -> bool {
+    message.strip_prefix("invalid value: integer `").is_some_and(|number| !number.starts_with('-'))
 }
 
 fn one_line(text: &str) -> String {

@@ -133,15 +133,11 @@ const MISTAKES: &[(&str, &str, &str)] = &[
         "nodes = 5000",
         "s.toml:5: [cluster] nodes = 5000: from 1 to 1024; give the number of machines",
     ),
-    (
-        "nodes = 16",
-        "nodes = -1",
-        "s.toml:5: [cluster] nodes = -1: expected a whole number from 0 to 4294967295",
-    ),
+    ("nodes = 16", "nodes = -1", "s.toml:5: [cluster] nodes = -1: expected a whole number, 0 or more"),
     (
         "nodes = 16",
         "nodes = \"sixteen\"",
-        "s.toml:5: [cluster] nodes = \"sixteen\": expected a whole number from 0 to 4294967295",
+        "s.toml:5: [cluster] nodes = \"sixteen\": expected a whole number, 0 or more",
     ),
     (
         "nodes = 16",
@@ -337,9 +333,14 @@ const MISTAKES: &[(&str, &str, &str)] = &[
     (
         "[workload]",
         "[transport]\nack_timeout = 300\n[workload]",
-        "s.toml:11: [transport] ack_timeout = 300: expected a whole number from 0 to 255",
+        "s.toml:11: [transport] ack_timeout = 300: too large",
     ),
     ("seed = 7", "seed = -7", "s.toml:28: [run] seed = -7: expected a whole number, 0 or more"),
+    (
+        "limit = \"1s\"",
+        "limit = \"1.2.3s\"",
+        "s.toml:26: [run] limit = \"1.2.3s\": a time is a number and one of ns, us, ms, s, min, for example \"250us\"",
+    ),
     (
         "limit = \"1s\"",
         "limit = \"0s\"",
