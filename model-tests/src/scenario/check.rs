@@ -138,7 +138,7 @@ fn memory(scenario: &Scenario) -> Rule {
         return Ok(());
     }
     let problem = format!(
-        "the run may need {need} MiB: {} MiB of buffers ({connections} ends of connections, each with {} messages of {} bytes \
+        "the run may need {need} MiB of at most {may}: {} MiB of buffers ({connections} ends of connections, each with {} messages of {} bytes \
          either way) and {} MiB of its own; raise this if there is as much, or make messages, recv_buffers or the cluster smaller",
         buffers.div_ceil(MIB),
         config.recv_buffers,

@@ -43,8 +43,8 @@ pub enum ScenarioError {
         /// All fields that exist there.
         known: Vec<String>,
     },
-    /// A field that has no default is not there.
-    #[error("{at}: {field} is missing; {hint}")]
+    /// A field is not there that has no default, or one that does not do.
+    #[error("{at}: {field} is not given; {hint}")]
     Missing {
         /// The section that lacks it.
         at: Place,

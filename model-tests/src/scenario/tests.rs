@@ -142,7 +142,7 @@ const MISTAKES: &[(&str, &str, &str)] = &[
     (
         "nodes = 16",
         "",
-        "s.toml:4: [cluster] nodes is missing; write how many machines there are, for example nodes = 16",
+        "s.toml:4: [cluster] nodes is not given; write how many machines there are, for example nodes = 16",
     ),
     ("nodes = 16", "node = 16", "s.toml:5: [cluster] node: no such field; did you mean nodes?"),
     (
@@ -202,7 +202,7 @@ const MISTAKES: &[(&str, &str, &str)] = &[
     (
         "duration = \"20ms\"",
         "",
-        "s.toml:10: [workload] requests is missing; give requests (per client) or duration (in virtual time)",
+        "s.toml:10: [workload] requests is not given; give requests (per client) or duration (in virtual time)",
     ),
     (
         "duration = \"20ms\"",
@@ -232,7 +232,7 @@ const MISTAKES: &[(&str, &str, &str)] = &[
     (
         "think = \"1.5ms\"",
         "think = { min = \"0us\" }",
-        "s.toml:18: [workload] think max is missing; a range has both min and max",
+        "s.toml:18: [workload] think max is not given; a range has both min and max",
     ),
     (
         "nodes = 16",
@@ -265,7 +265,7 @@ const MISTAKES: &[(&str, &str, &str)] = &[
     (
         "rate = \"200/s\"",
         "",
-        "s.toml:30: [[faults]] 1 at is missing; say when: at = \"3ms\" for once, rate = \"200/s\" for often",
+        "s.toml:30: [[faults]] 1 at is not given; say when: at = \"3ms\" for once, rate = \"200/s\" for often",
     ),
     (
         "between = [0, 3]",
@@ -295,7 +295,7 @@ const MISTAKES: &[(&str, &str, &str)] = &[
     (
         "times = 5",
         "",
-        "s.toml:37: [[faults]] 2 times is missing; this kind needs it; it takes at or rate, down, up, times, \
+        "s.toml:37: [[faults]] 2 times is not given; this kind needs it; it takes at or rate, down, up, times, \
          node, rail, between",
     ),
     (
@@ -307,7 +307,7 @@ const MISTAKES: &[(&str, &str, &str)] = &[
     (
         "lasts = \"20ms\"\n",
         "",
-        "s.toml:58: [[faults]] 5 lasts is missing; this kind needs it; it takes at or \
+        "s.toml:58: [[faults]] 5 lasts is not given; this kind needs it; it takes at or \
          rate, lasts, node",
     ),
     (
@@ -369,7 +369,7 @@ fn a_section_that_is_missing_is_told() {
     let error = parse_named("[cluster]\nnodes = 3\n").unwrap_err().to_string();
     assert_eq!(
         error,
-        "s.toml:1: workload is missing; add a section [workload] with the kind of system, for example kind = \"locks\""
+        "s.toml:1: workload is not given; add a section [workload] with the kind of system, for example kind = \"locks\""
     );
 }
 
@@ -481,8 +481,14 @@ fn a_scenario_that_needs_more_memory_than_it_may_take_is_refused_before_it_runs(
     };
     let messages = "kind = \"messages\"\nmessages = 3\nbytes = 65_536";
     let said = refused(messages, "");
-    assert!(said.contains("[run] memory is missing; the run may need 7939 MiB"), "{said}");
-    assert!(refused(messages, "memory = 7_938").contains("memory = 7_938: the run may need 7939 MiB"));
+    assert!(
+        said.contains("[run] memory is not given; the run may need 7939 MiB of at most 4096: "),
+        "{said}"
+    );
+    assert!(
+        refused(messages, "memory = 7_938")
+            .contains("memory = 7_938: the run may need 7939 MiB of at most 7938: ")
+    );
     assert_eq!(refused(messages, "memory = 7_939"), "");
     let segments = "kind = \"ddss\"\nmodel = \"null\"\nrequests = 3\nbytes = 1_048_576\nsegments =";
     assert!(refused(&format!("{segments} 9_999"), "").contains("10000 MiB of its own"));
