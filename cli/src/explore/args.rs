@@ -137,7 +137,7 @@ pub struct CheckArgs {
 pub struct FuzzArgs {
     /// A world of `weft check --list`; worlds, to draw scripts of calls for all of them, or worlds-KIND for those of a system, or
     /// worlds-NAME for those whose names begin so; or a swarm: swarm-16 (any number of nodes; without one that is drawn, 1 to 8),
-    /// swarm-16-KIND of a system, swarm-16-VARIANT, and each with -rails behind it for machines of two rails, -members for
+    /// swarm-16-KIND of a system, swarm-16-VARIANT, and each with these behind it, in any order: -rails for machines of two rails, -members for
     /// machines that agree on who is alive, of which some crash, and -exact for latencies that do not vary
     pub world: String,
     /// Run each seed from A up to, not including, B [default: 0..1000]
@@ -156,9 +156,9 @@ pub struct FuzzArgs {
     pub faults: Option<u32>,
     #[command(flatten)]
     pub kinds: Kinds,
-    /// How runs choose: random, pct or swarm
-    #[arg(long, value_name = "HOW", default_value = "swarm")]
-    pub strategy: Strategy,
+    /// How runs choose: random, pct or swarm [default: swarm]
+    #[arg(long, value_name = "HOW")]
+    pub strategy: Option<Strategy>,
     #[command(flatten)]
     pub leaves: Leaves,
 }
@@ -168,11 +168,17 @@ impl FuzzArgs {
     ///
     /// # Errors
     ///
-    /// It is told requests or faults.
+    /// It is told requests, faults or how runs choose.
     pub fn leave_it_to(&self, who: &str) -> Result<(), Failure> {
-        match self.sizes.set.is_empty() && self.faults.is_none() && self.kinds.kinds.is_empty() {
-            true => Ok(()),
-            false => Err(Failure::bad_input(format!("{who}: leave out --set, --faults and the like"))),
+        let told = [
+            ("--set", !self.sizes.set.is_empty()),
+            ("--faults", self.faults.is_some()),
+            ("--kinds", !self.kinds.kinds.is_empty()),
+            ("--strategy", self.strategy.is_some()),
+        ];
+        match told.into_iter().find(|(_, is_told)| *is_told) {
+            None => Ok(()),
+            Some((option, _)) => Err(Failure::bad_input(format!("{who}: leave out {option}"))),
         }
     }
 }

@@ -16,7 +16,7 @@ use weft_check::systems::{self, Registered};
 
 const NAME: &str = "swarm";
 
-/// What a swarm's name says of machines: the last words of it, in this order.
+/// What a swarm's name says of machines: the last words of it, in any order.
 const ENDINGS: [&str; 3] = ["-rails", "-members", "-exact"];
 
 /// Random scenarios of one variant of a system, or of each in turn.
@@ -78,13 +78,18 @@ fn unknown(world: &str) -> Failure {
     ))
 }
 
+/// The ending with which a name ends, if it does, and what is before it.
+fn last_ending(name: &str) -> Option<(usize, &str)> {
+    ENDINGS.into_iter().enumerate().find_map(|(at, ending)| Some((at, name.strip_suffix(ending)?)))
+}
+
 impl Swarm {
     /// The swarm of a name, of which `rest` is what stands behind the word.
     fn named(name: &str, rest: &str, save: Option<PathBuf>) -> Result<Swarm, Failure> {
         let (nodes, mut rest) = size(rest);
         let mut says = [false; ENDINGS.len()];
-        for (said, ending) in says.iter_mut().zip(ENDINGS).rev() {
-            (rest, *said) = rest.strip_suffix(ending).map_or((rest, false), |rest| (rest, true));
+        while let Some((at, before)) = last_ending(rest).filter(|(at, _)| !says[*at]) {
+            (says[at], rest) = (true, before);
         }
         let [rails, members, exact] = says;
         let found = all().into_iter().find(|(what, ..)| what == rest);
@@ -94,7 +99,7 @@ impl Swarm {
         let (kind, first) = (system.kind(), swarm.scenario(0));
         let first = first.ok_or_else(|| Failure::bad_input(format!("{kind} makes no use of members")))?;
         // What could not be run from a file is not run from a name either.
-        weft_check::parse(&text(&first)?).map_err(Failure::bad_input)?;
+        weft_check::parse(&text(&first)?).map_err(|why| Failure::bad_input(why).at(&swarm.name))?;
         match nodes.map(NonZeroU32::get) {
             Some(few) if few < first.cluster.nodes => Err(Failure::bad_input(format!(
                 "{kind} of {few} nodes: give at least {}",
@@ -164,7 +169,8 @@ mod tests {
         let said = |name| clusters(name).map(|of| (of.nodes, of.rails, of.members.is_some(), of.jitter));
         assert!(said("swarm-16").all(|of| of == (16, 1, false, usual)));
         assert!(said("swarm-3-sdp-rails-exact").all(|of| of == (3, 2, false, Jitter::NONE)));
-        assert!(said("swarm-5-ncosed-rails-members").all(|of| of == (5, 2, true, usual)));
+        assert!(said("swarm-3-exact-rails").all(|of| of == (3, 2, false, Jitter::NONE)));
+        assert!(said("swarm-5-ncosed-members-rails").all(|of| of == (5, 2, true, usual)));
         let mut sizes: Vec<u32> = clusters("swarm-messages-exact").map(|cluster| cluster.nodes).collect();
         sizes.sort();
         sizes.dedup();

@@ -34,7 +34,7 @@ impl Walks {
         let options = Options { faults, kinds, livelock: Options::WALK, ..Options::default() };
         let size = model.size();
         let (save, shrink_seconds) = (args.leaves.save.clone(), args.leaves.shrink_seconds);
-        Ok(Walks { entry, size, strategy: args.strategy, options, save, shrink_seconds })
+        Ok(Walks { entry, size, strategy: args.strategy.unwrap_or_default(), options, save, shrink_seconds })
     }
 
     fn walk(&self, model: &mut dyn AnyModel, seed: u64) -> Result<Walk, Failure> {

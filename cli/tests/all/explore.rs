@@ -332,7 +332,7 @@ fn small_swarms_without_jitter_hold_in_every_system() {
 fn what_cannot_be_explored_is_told_in_one_line() {
     let scratch = Scratch::new("wrong");
     let empty = scratch.file("empty.toml", "");
-    let wrong: [&[&str]; 30] = [
+    let wrong: [&[&str]; 32] = [
         &["check"],
         &["check", "nowhere"],
         &["check", "toy-sound-lock", "--set", "nodes=9"],
@@ -353,6 +353,8 @@ fn what_cannot_be_explored_is_told_in_one_line() {
         &["fuzz", "swarm-16", "--set", "nodes=3"],
         &["fuzz", "tickets", "--faults", "1"],
         &["fuzz", "swarm-16", "--kinds", "drop"],
+        &["fuzz", "swarm-16", "--strategy", "pct"],
+        &["fuzz", "swarm-16-rails-rails"],
         &["fuzz", "swarm-16-magic"],
         &["fuzz", "swarm-0"],
         &["fuzz", "swarm-1-sdp"],

@@ -43,7 +43,7 @@ pub enum ScenarioError {
         /// All fields that exist there.
         known: Vec<String>,
     },
-    /// A field is not there that has no default, or one that does not do.
+    /// A field is not there that has no default, or whose default does not do.
     #[error("{at}: {field} is not given; {hint}")]
     Missing {
         /// The section that lacks it.
