@@ -30,9 +30,10 @@ pub fn install() {
     });
 }
 
-/// Ends the process at the first signal, for what leaves nothing behind.
+/// Ends the process at the first signal, for what leaves nothing behind but files that are being written.
 pub fn end_at_once() {
     let _ = take_over(|| {
+        logfile::abandon();
         // Nobody may be reading; the exit code tells the same.
         let _ = writeln!(io::stderr(), "weft: interrupted");
         std::process::exit(Exit::Unfinished as i32);

@@ -10,7 +10,6 @@ use crate::table::{Table, wrap};
 use crate::{help, interrupt, output};
 use serde::Serialize;
 use std::fmt::Write;
-use std::fs;
 use std::path::Path;
 use weft_check::paper::{Goal, Paper, Results};
 use weft_check::systems;
@@ -84,20 +83,15 @@ fn report(paper: &Paper, results: &Results, dir: &Path) -> Result<(), Failure> {
     let mut drawn = Vec::new();
     for plot in &results.plots {
         let svg = plot::svg(plot).map_err(|e| Failure::unfinished(format!("a plot: {e}")))?;
-        put(dir, &format!("{}.svg", plot.file), &svg)?;
+        page::put(dir, &page::plot(plot.file), &svg)?;
         drawn.push((plot.figure, svg));
     }
-    put(dir, &page_of(paper), &page::html(paper, results, &drawn))
+    page::put(dir, &page_of(paper), &page::html(paper, results, &drawn))
 }
 
 /// The name of the page with everything.
 fn page_of(paper: &Paper) -> String {
     format!("{}.html", paper.name)
-}
-
-fn put(dir: &Path, name: &str, content: &str) -> Result<(), Failure> {
-    let path = dir.join(name);
-    fs::write(&path, content).map_err(|e| Failure::unfinished(e).at(path.display()))
 }
 
 fn text(paper: &Paper, results: &Results, dir: Option<&Path>) -> String {

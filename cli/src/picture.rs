@@ -3,7 +3,6 @@
 use crate::exit::Failure;
 use crate::paper::{page, plot};
 use std::collections::BTreeMap;
-use std::fs;
 use std::path::Path;
 use weft_check::metrics::Curves;
 use weft_check::paper::{Axis, Lines, Plot, Scale, Series, Shape, Spans};
@@ -19,8 +18,13 @@ const POINTS: usize = 600;
 /// The narrowest mark, as a share of the picture: an instant is to be seen, too.
 const NARROWEST: f64 = 0.002;
 
+/// The file of each plot.
+const PLOTS: [&str; 2] = [THROUGHPUT, CRASHES];
+const THROUGHPUT: &str = "throughput";
+const CRASHES: &str = "crashes";
+
 /// Writes `run.html`, `throughput.svg` if the system tells what arrived, and `crashes.svg` if nodes crashed and it tells how long that
-/// stopped whom.
+/// stopped whom. One of these that an earlier run has left is removed.
 pub fn write(dir: &Path, report: &Report, scenario: &Scenario, text: &str) -> Result<(), Failure> {
     let mut drawn = Vec::new();
     let members = scenario.cluster.members.as_ref().map(|of| of.config(scenario.cluster.nodes));
@@ -28,18 +32,16 @@ pub fn write(dir: &Path, report: &Report, scenario: &Scenario, text: &str) -> Re
         report.throughput.as_ref().map(plot_of),
         report.metrics.picture.as_ref().map(|curves| plot_of_curves(curves, members)),
     ];
-    for plot in plots.into_iter().flatten() {
-        let svg = plot::svg(&plot).map_err(|why| Failure::unfinished(format!("a plot: {why}")))?;
-        put(dir, &format!("{}.svg", plot.file), &svg)?;
+    for plot in plots.iter().flatten() {
+        let svg = plot::svg(plot).map_err(|why| Failure::unfinished(format!("a plot: {why}")))?;
+        page::put(dir, &page::plot(plot.file), &svg)?;
         drawn.push(svg);
     }
+    for (file, _) in PLOTS.iter().zip(&plots).filter(|(_, plot)| plot.is_none()) {
+        page::remove(dir, &page::plot(file))?;
+    }
     let heading = if report.title.is_empty() { report.system } else { &report.title };
-    put(dir, "run.html", &page::of_a_run(heading, text, &drawn))
-}
-
-fn put(dir: &Path, name: &str, content: &str) -> Result<(), Failure> {
-    let path = dir.join(name);
-    fs::write(&path, content).map_err(|why| Failure::unfinished(why).at(path.display()))
+    page::put(dir, "run.html", &page::of_a_run(heading, text, &drawn))
 }
 
 /// Which share took at most so long, in milliseconds; and, where nodes agree on who is alive, what a crash costs at most by their settings
@@ -64,7 +66,7 @@ fn plot_of_curves(Curves { title, curves }: &Curves, members: Option<MembersConf
     let x = Axis { title: "milliseconds of virtual time", scale: Scale::Linear };
     let spans = members.map_or_else(Vec::new, bounds);
     Plot {
-        file: "crashes",
+        file: CRASHES,
         figure: "Crashes",
         title: title.to_string(),
         y: "per cent that took at most so long",
@@ -95,7 +97,7 @@ fn plot_of(throughput: &Throughput) -> Plot {
     let series = vec![Series { name: "arrived".to_string(), points }];
     let x = Axis { title: "virtual time, in milliseconds", scale: Scale::Linear };
     Plot {
-        file: "throughput",
+        file: THROUGHPUT,
         figure: "Throughput",
         title: "What arrived at users, and the faults meanwhile".to_string(),
         y: "MB/s",

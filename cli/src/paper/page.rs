@@ -1,8 +1,10 @@
 //! One page with every table and plot, which needs nothing beside itself.
 
 use crate::exit::Failure;
+use crate::explore::files;
 use std::fmt::Write;
 use std::fs;
+use std::io;
 use std::path::Path;
 use weft_check::paper::{Goal, Group, Paper, Results};
 
@@ -22,6 +24,26 @@ p.note { color: #444; border-left: 3px solid #ddd; padding-left: 1em; }";
 pub fn make(dir: &Path) -> Result<(), Failure> {
     let failed = |why| Failure::bad_input(format!("cannot write the report into {}: {why}", dir.display()));
     fs::create_dir_all(dir).map_err(failed)
+}
+
+/// The name of a plot's file.
+pub fn plot(name: &str) -> String {
+    format!("{name}.svg")
+}
+
+/// Writes a file of a report, whole or not at all.
+pub fn put(dir: &Path, name: &str, content: &str) -> Result<(), Failure> {
+    // The folder was there before the work.
+    files::put(&dir.join(name), "the report", content).map_err(Failure::unfinished)
+}
+
+/// Removes a file of an earlier report, if there is one.
+pub fn remove(dir: &Path, name: &str) -> Result<(), Failure> {
+    let path = dir.join(name);
+    match fs::remove_file(&path) {
+        Err(why) if why.kind() != io::ErrorKind::NotFound => Err(Failure::unfinished(why).at(path.display())),
+        _ => Ok(()),
+    }
 }
 
 /// The page. `drawn` are the plots, by the figure that each shows.

@@ -60,6 +60,17 @@ fn a_report_has_a_page_and_a_picture_with_the_faults_where_the_system_tells_what
 }
 
 #[test]
+fn a_report_has_no_picture_of_an_earlier_run() {
+    let scratch = Scratch::new("second_report");
+    let small = scratch.file("small.toml", SMALL);
+    scratch.file("throughput.svg", "of another run");
+    scratch.file("notes.svg", "the user's own");
+    let dir = scratch.path("");
+    assert_eq!(run(&["run", &small, "--report", &dir]).status.code(), Some(0));
+    assert_eq!(scratch.names(), ["notes.svg", "run.html", "small.toml"]);
+}
+
+#[test]
 fn a_report_that_cannot_be_written_is_refused_before_the_run() {
     let scratch = Scratch::new("no_report");
     let small = scratch.file("small.toml", SMALL);
