@@ -64,18 +64,25 @@ fn list(json: bool) -> Result<(), Failure> {
 
 fn repeat(paper: &Paper, args: &PaperArgs) -> Result<(), Failure> {
     // A directory that cannot be written is told before the work, not after it.
-    args.report.as_deref().map_or(Ok(()), page::make)?;
+    args.report.as_deref().map_or(Ok(()), |dir| page::make(dir, &page_of(paper)))?;
     interrupt::end_at_once();
     let mut progress = Progress::begin(args.quiet);
     let results = (paper.run)(&mut |share, what| progress.at(share, || what.to_string()));
     progress.end();
     let results = results.map_err(Failure::unfinished)?;
-    if let Some(dir) = &args.report {
-        report(paper, &results, dir)?;
-    }
+    // First the figures: they are not lost with a page that cannot be written.
     match args.json {
-        true => output::json(&results),
-        false => output::text(&text(paper, &results, args.report.as_deref())),
+        true => output::json(&results)?,
+        false => output::text(&text(paper, &results))?,
+    }
+    let Some(dir) = &args.report else { return Ok(()) };
+    report(paper, &results, dir)?;
+    match args.json {
+        true => Ok(()),
+        false => output::text(&format!(
+            "\nPlots and a page with everything: {}\n",
+            dir.join(page_of(paper)).display()
+        )),
     }
 }
 
@@ -94,7 +101,7 @@ fn page_of(paper: &Paper) -> String {
     format!("{}.html", paper.name)
 }
 
-fn text(paper: &Paper, results: &Results, dir: Option<&Path>) -> String {
+fn text(paper: &Paper, results: &Results) -> String {
     let mut text = String::new();
     wrap(paper.title, 0, &mut text);
     wrap(&results.setting, 0, &mut text);
@@ -114,10 +121,6 @@ fn text(paper: &Paper, results: &Results, dir: Option<&Path>) -> String {
     let _ = writeln!(text, "\nFitted, and nothing else");
     for fitted in &results.fitted {
         wrap(&fitted.to_string(), 2, &mut text);
-    }
-    if let Some(dir) = dir {
-        let page = dir.join(page_of(paper));
-        let _ = writeln!(text, "\nPlots and a page with everything: {}", page.display());
     }
     text
 }

@@ -15,6 +15,8 @@ use weft_verbs::Nanos;
 pub const SAMPLE: Nanos = Nanos::from_micros(100);
 /// The most points of a line; more could not be told apart.
 const POINTS: usize = 600;
+/// The page with everything.
+pub const PAGE: &str = "run.html";
 /// The narrowest mark, as a share of the picture: an instant is to be seen, too.
 const NARROWEST: f64 = 0.002;
 
@@ -41,7 +43,7 @@ pub fn write(dir: &Path, report: &Report, scenario: &Scenario, text: &str) -> Re
         page::remove(dir, &page::plot(file))?;
     }
     let heading = if report.title.is_empty() { report.system } else { &report.title };
-    page::put(dir, "run.html", &page::of_a_run(heading, text, &drawn))
+    page::put(dir, PAGE, &page::of_a_run(heading, text, &drawn))
 }
 
 /// Which share took at most so long, in milliseconds; and, where nodes agree on who is alive, what a crash costs at most by their settings

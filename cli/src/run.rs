@@ -47,13 +47,13 @@ fn only_simulated(args: &RunArgs) -> Result<(), Failure> {
 
 fn one(args: &RunArgs, scenario: &Scenario, seed: u64) -> Result<Exit, Failure> {
     let log = Log::of(args)?;
+    args.report.as_deref().map_or(Ok(()), |dir| page::make(dir, picture::PAGE))?;
     // Trace lines are a sign of life already, and a bar would tear them.
     let mut progress = Progress::begin(args.quiet || args.verbose > 0);
     let mut watch = |at: &weft_check::run::Progress| {
         progress.at(share(scenario, at), || words(at));
         interrupt::go_on()
     };
-    args.report.as_deref().map_or(Ok(()), page::make)?;
     let sample = args.report.is_some().then_some(picture::SAMPLE);
     let options = RunOptions { log: log.writer()?, progress: Some(&mut watch), sample };
     let result = weft_check::run(scenario, seed, options);

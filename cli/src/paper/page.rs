@@ -2,6 +2,7 @@
 
 use crate::exit::Failure;
 use crate::explore::files;
+use crate::logfile::LogFile;
 use std::fmt::Write;
 use std::fs;
 use std::io;
@@ -20,10 +21,11 @@ td.words { white-space: normal; } td.met { color: #00714f; } td.missed { color: 
 @media (max-width: 40em) { table { display: block; overflow-x: auto; } th, td { padding: .2em .4em; white-space: normal; } }
 p.note { color: #444; border-left: 3px solid #ddd; padding-left: 1em; }";
 
-/// Makes a report's folder, so that one that cannot be had is told before the work and not after it.
-pub fn make(dir: &Path) -> Result<(), Failure> {
+/// Makes a report's folder and tries the page that it is for, so that what cannot be had is told before the work and not after it.
+pub fn make(dir: &Path, page: &str) -> Result<(), Failure> {
     let failed = |why| Failure::bad_input(format!("cannot write the report into {}: {why}", dir.display()));
-    fs::create_dir_all(dir).map_err(failed)
+    fs::create_dir_all(dir).map_err(failed)?;
+    LogFile::create(&dir.join(page), "the report").map(drop)
 }
 
 /// The name of a plot's file.

@@ -75,6 +75,9 @@ fn a_report_that_cannot_be_written_is_refused_before_the_run() {
     let scratch = Scratch::new("no_report");
     let small = scratch.file("small.toml", SMALL);
     refused(&["run", &small, "--report", &small], &["cannot write the report into", "small.toml"]);
+    let page = scratch.path("taken/run.html");
+    fs::create_dir_all(&page).expect("a directory where the page is to be");
+    refused(&["run", &small, "--report", &scratch.path("taken")], &["cannot write the report", &page]);
 }
 
 #[test]
