@@ -1,6 +1,6 @@
 //! What goes to standard output. A reader that has seen enough (`weft ... | head`) is no error.
 
-use crate::exit::Failure;
+use crate::exit::{Exit, Failure};
 use serde::Serialize;
 use std::io::{self, ErrorKind, Write};
 
@@ -25,6 +25,12 @@ pub fn json(value: &impl Serialize) -> Result<(), Failure> {
         .map_err(|e| Failure::unfinished(format!("the report does not fit into JSON: {e}")))?;
     text.push('\n');
     put(&mut io::stdout().lock(), text.as_bytes())
+}
+
+/// Writes a report, as JSON or for people. Its verdict stands where it cannot be told.
+pub fn report(verdict: Exit, in_json: bool, value: &impl Serialize, words: &str) -> Result<(), Failure> {
+    let told = if in_json { json(value) } else { text(words) };
+    told.map_err(|failure| failure.after(verdict))
 }
 
 /// Standard output for many lines. Once the reader has gone, the rest goes nowhere.

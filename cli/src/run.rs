@@ -65,10 +65,7 @@ fn one(args: &RunArgs, scenario: &Scenario, seed: u64) -> Result<Exit, Failure> 
     let verdict = if report.held() { Exit::Held } else { Exit::Violated };
     // First the verdict: it is not lost with a log that cannot be written.
     let text = report::text(&report, &report::rerun(&args.scenario, &args.set, report.seed));
-    match args.json {
-        true => output::json(&report)?,
-        false => output::text(&text)?,
-    }
+    output::report(verdict, args.json, &report, &text)?;
     if let Some(dir) = &args.report {
         picture::write(dir, &report, scenario, &text).map_err(|failure| failure.after(verdict))?;
     }

@@ -40,20 +40,18 @@ pub fn run(args: &RunArgs, scenario: &Scenario, seeds: Range<u64>) -> Result<Exi
         },
     );
     progress.end();
+    let verdict = if sum.violated() > 0 { Exit::Violated } else { Exit::Held };
     if sum.runs() > 0 {
-        match args.json {
-            true => output::json(&sum)?,
-            false => output::text(&sum.text())?,
-        }
+        output::report(verdict, args.json, &sum, &sum.text())?;
     }
     // A violation that was found counts more than a run that could not finish.
     match failed {
-        _ if sum.violated() > 0 => Ok(Exit::Violated),
+        _ if verdict == Exit::Violated => Ok(verdict),
         Some(_) if interrupt::requested() => {
             Err(Failure::unfinished(format!("interrupted after {} of {all} seeds", sum.runs())))
         }
         Some(failure) => Err(failure),
-        None => Ok(Exit::Held),
+        None => Ok(verdict),
     }
 }
 

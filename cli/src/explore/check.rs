@@ -32,16 +32,14 @@ pub fn run(args: &CheckArgs) -> Result<Exit, Failure> {
     let saved = save(args, &options, &entry, model.as_mut(), &mut report);
     let file = saved.as_ref().ok().cloned().flatten();
     let checked = Checked { report: &report, expected: entry.expected, file };
-    match args.leaves.json {
-        true => output::json(&checked)?,
-        false => output::text(&checked.text())?,
-    }
-    saved.map_err(|failure| failure.after(Exit::Violated))?;
-    Ok(match (report.held(), report.exhaustive) {
+    let verdict = match (report.held(), report.exhaustive) {
         (false, _) => Exit::Violated,
         (true, true) => Exit::Held,
         (true, false) => Exit::Unfinished,
-    })
+    };
+    output::report(verdict, args.leaves.json, &checked, &checked.text())?;
+    saved.map_err(|failure| failure.after(verdict))?;
+    Ok(verdict)
 }
 
 /// How to explore a world, with up to so many faults.

@@ -113,10 +113,15 @@ impl World {
 }
 
 fn tell(args: &CheckArgs, mut came: Vec<World>, all: usize) -> Result<Exit, Failure> {
-    let mut files = Vec::new();
+    let (mut files, mut not_saved) = (Vec::new(), None);
     for world in &mut came {
         let is_wrong = world.verdict() == Verdict::Wrong;
-        files.push(if is_wrong { keep(args, world)? } else { None });
+        let kept = if is_wrong { keep(args, world) } else { Ok(None) };
+        // What cannot be saved is told after the verdicts, which stand.
+        files.push(kept.unwrap_or_else(|failure| {
+            not_saved.get_or_insert(failure);
+            None
+        }));
     }
     let verdicts: Vec<Verdict> = came.iter().map(World::verdict).collect();
     let checked = came.iter().zip(files).map(|(World { entry, report }, file)| Checked {
@@ -125,21 +130,19 @@ fn tell(args: &CheckArgs, mut came: Vec<World>, all: usize) -> Result<Exit, Fail
         file,
     });
     let checked: Vec<Checked<'_>> = checked.collect();
-    match args.leaves.json {
-        true => {
-            #[derive(Serialize)]
-            struct Every<'a> {
-                worlds: &'a [Checked<'a>],
-            }
-            output::json(&Every { worlds: &checked })?;
-        }
-        false => output::text(&text(&came, &checked, all))?,
-    }
-    Ok(match verdicts {
+    let verdict = match verdicts {
         any if any.contains(&Verdict::Wrong) => Exit::Violated,
         any if any.contains(&Verdict::Open) || any.len() < all => Exit::Unfinished,
         _ => Exit::Held,
-    })
+    };
+    let words = text(&came, &checked, all);
+    output::report(verdict, args.leaves.json, &Every { worlds: &checked }, &words)?;
+    not_saved.map_or(Ok(verdict), Err)
+}
+
+#[derive(Serialize)]
+struct Every<'a> {
+    worlds: &'a [Checked<'a>],
 }
 
 /// Saves what broke a world that must hold.

@@ -28,24 +28,25 @@ pub fn run(args: &FuzzArgs) -> Result<Exit, Failure> {
     };
     files::can_be_put(args.leaves.save.as_deref(), files::FAILURE)?;
     let mut fuzzed = sweep(args, target.as_ref())?;
+    let verdict = match (fuzzed.violated, fuzzed.stopped) {
+        (1.., _) => Exit::Violated,
+        (0, true) => Exit::Unfinished,
+        (0, false) => Exit::Held,
+    };
     let mut not_saved = None;
     if let Some(&first) = fuzzed.failing_seeds.first() {
         match target.save(first) {
             Ok((file, rerun)) => (fuzzed.file, fuzzed.rerun) = (Some(file), Some(rerun)),
-            Err(failure) => not_saved = Some(failure.after(Exit::Violated)),
+            Err(failure) => not_saved = Some(failure.after(verdict)),
         }
     }
-    match args.leaves.json {
-        true => output::json(&fuzzed)?,
-        false => output::text(&fuzzed.text())?,
-    }
-    if let Some(failure) = not_saved {
-        return Err(failure);
-    }
-    match (fuzzed.violated, fuzzed.stopped) {
-        (1.., _) => Ok(Exit::Violated),
-        (0, true) => Err(Failure::unfinished(format!("interrupted after {} seeds", fuzzed.seeds))),
-        (0, false) => Ok(Exit::Held),
+    output::report(verdict, args.leaves.json, &fuzzed, &fuzzed.text())?;
+    match (not_saved, verdict) {
+        (Some(failure), _) => Err(failure),
+        (None, Exit::Unfinished) => {
+            Err(Failure::unfinished(format!("interrupted after {} seeds", fuzzed.seeds)))
+        }
+        (None, verdict) => Ok(verdict),
     }
 }
 

@@ -23,16 +23,12 @@ pub fn run(args: &ReplayArgs) -> Result<Exit, Failure> {
     let mut model = build(&entry, &saved.params)?;
     let run = model.replay(&saved.choices, &saved.options(), true).map_err(Failure::unfinished)?;
     let same = run.digest() == saved.digest;
-    match args.json {
-        true => output::json(&Replayed::new(&saved, &run, same))?,
-        false => output::text(&text(&saved, &run, same))?,
-    }
-    let violated = run.violation.is_some() && same;
+    let verdict = if run.violation.is_some() && same { Exit::Violated } else { Exit::Unfinished };
+    output::report(verdict, args.json, &Replayed::new(&saved, &run, same), &text(&saved, &run, same))?;
     if let Some(out) = &args.diagram {
-        draw(out, &saved, &run)
-            .map_err(|failure| if violated { failure.after(Exit::Violated) } else { failure })?;
+        draw(out, &saved, &run).map_err(|failure| failure.after(verdict))?;
     }
-    if violated { Ok(Exit::Violated) } else { Err(Failure::unfinished(other(&saved))) }
+    if verdict == Exit::Violated { Ok(verdict) } else { Err(Failure::unfinished(other(&saved))) }
 }
 
 /// What the file of a diagram holds.

@@ -234,10 +234,7 @@ fn work<S: System>(scenario: &Scenario) -> Result<&S::Workload, Failure> {
 }
 
 fn show(judged: &report::Judged, json: bool) -> Result<(), Failure> {
-    match json {
-        true => crate::output::json(judged),
-        false => crate::output::text(&judged.text()),
-    }
+    crate::output::report(judged.exit(), json, judged, &judged.text())
 }
 
 fn hostname() -> String {

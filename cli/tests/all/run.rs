@@ -345,6 +345,26 @@ fn a_violation_is_told_first_exits_with_1_and_can_be_made_again() {
     assert_eq!(out(&run(&again)), out(&output));
 }
 
+#[cfg(target_os = "linux")]
+#[test]
+fn a_violation_that_nobody_can_be_told_of_is_one_all_the_same() {
+    let scratch = Scratch::new("untold");
+    let (file, saved) = (scratch.file("hopeless.toml", HOPELESS), scratch.path("failure.toml"));
+    for line in [
+        &["run", &file][..],
+        &["run", &file, "--json"],
+        &["run", &file, "--seeds", "5..7"],
+        &["check", "toy-lost-update", "--save", &saved],
+        &["replay", &saved],
+        &["fuzz", "toy-lost-update", "--seeds", "0..50", "--save", &saved],
+    ] {
+        let full = fs::File::create("/dev/full").expect("there is one");
+        let output = weft(line).stdout(full).output().expect("the program starts");
+        assert_eq!(output.status.code(), Some(1), "{line:?}: {}", err(&output));
+        assert!(err(&output).contains("cannot write to standard output"), "{line:?}: {}", err(&output));
+    }
+}
+
 #[test]
 fn many_seeds_name_those_that_violate_a_check() {
     let scratch = Scratch::new("violated_seeds");
