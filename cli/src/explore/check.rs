@@ -24,7 +24,7 @@ pub fn run(args: &CheckArgs) -> Result<Exit, Failure> {
     };
     let entry = find(world)?;
     let mut model = build(&entry, &args.sizes.size())?;
-    files::can_be_put(args.leaves.save.as_deref(), files::FAILURE)?;
+    files::can_be_saved(args.leaves.save.as_deref(), entry.name)?;
     interrupt::install();
     let options = options(args, args.faults, model.as_ref())?;
     let mut report = explore(args, &options, &entry, &model.size())?;

@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use weft_check::explore::{self, Case, Entry, Failure, Found, Hunt, Options, Progress};
 
 /// What the file of a failure holds.
-pub const FAILURE: &str = "the failure";
+const FAILURE: &str = "the failure";
 
 /// Where a failure of a world is saved if nobody says otherwise.
 pub fn place(asked: Option<&Path>, world: &str) -> PathBuf {
@@ -55,8 +55,14 @@ pub fn smallest(
 }
 
 /// Refuses now a file that could not be written at the end.
-pub fn can_be_put(path: Option<&Path>, what: &'static str) -> Result<(), Exit> {
-    path.map_or(Ok(()), |path| LogFile::create(path, what).map(drop))
+pub fn can_be_put(path: &Path, what: &'static str) -> Result<(), Exit> {
+    LogFile::create(path, what).map(drop)
+}
+
+/// Refuses now a place in which no failure could be saved, also the one that nobody asked for: what is found may have taken hours.
+pub fn can_be_saved(asked: Option<&Path>, world: &str) -> Result<(), Exit> {
+    let put = can_be_put(&place(asked, world), FAILURE);
+    put.map_err(|failure| if asked.is_some() { failure } else { failure.at("without --save") })
 }
 
 /// Writes a file that holds `what`, whole or not at all.

@@ -26,7 +26,7 @@ pub fn run(args: &FuzzArgs) -> Result<Exit, Failure> {
         (None, Some(worlds)) => Box::new(worlds),
         (None, None) => Box::new(walks::Walks::new(find(&args.world)?, args)?),
     };
-    files::can_be_put(args.leaves.save.as_deref(), files::FAILURE)?;
+    files::can_be_saved(args.leaves.save.as_deref(), &target.name())?;
     let mut fuzzed = sweep(args, target.as_ref())?;
     let verdict = match (fuzzed.violated, fuzzed.stopped) {
         (1.., _) => Exit::Violated,

@@ -16,7 +16,7 @@ pub fn run(args: &ReplayArgs) -> Result<Exit, Failure> {
     if let Some(out) = &args.diagram {
         can_be_drawn(out)?;
         logfile::is_not(&args.file, out, "--diagram")?;
-        files::can_be_put(Some(out), DIAGRAM)?;
+        files::can_be_put(out, DIAGRAM)?;
     }
     let saved = files::load(&args.file)?;
     let entry = find(&saved.world).map_err(|error| error.at(args.file.display()))?;

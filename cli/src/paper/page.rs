@@ -2,7 +2,6 @@
 
 use crate::exit::Failure;
 use crate::explore::files;
-use crate::logfile::LogFile;
 use std::fmt::Write;
 use std::fs;
 use std::io;
@@ -25,7 +24,7 @@ p.note { color: #444; border-left: 3px solid #ddd; padding-left: 1em; }";
 pub fn make(dir: &Path, page: &str) -> Result<(), Failure> {
     let failed = |why| Failure::bad_input(format!("cannot write the report into {}: {why}", dir.display()));
     fs::create_dir_all(dir).map_err(failed)?;
-    LogFile::create(&dir.join(page), "the report").map(drop)
+    files::can_be_put(&dir.join(page), "the report")
 }
 
 /// The name of a plot's file.

@@ -387,6 +387,19 @@ fn a_file_that_cannot_be_written_is_refused_before_anything_is_looked_for() {
 }
 
 #[test]
+fn without_a_place_for_what_is_found_nothing_is_looked_for() {
+    let scratch = Scratch::new("no_place");
+    let usual = scratch.path("toy-lost-update.failure.toml");
+    fs::create_dir_all(&usual).expect("a directory where the failure is to be");
+    for line in [&["check", "toy-lost-update"][..], &["fuzz", "toy-lost-update", "--seeds", "0..9"]] {
+        let output = weft(line).current_dir(scratch.path("")).output().expect("the program starts");
+        assert_eq!((output.status.code(), out(&output)), (Some(2), ""), "{line:?}");
+        let says = "weft: without --save: cannot write the failure toy-lost-update.failure.toml";
+        assert!(err(&output).starts_with(says), "{line:?}: {}", err(&output));
+    }
+}
+
+#[test]
 fn a_failure_file_with_an_impossible_digest_is_bad_input() {
     let scratch = Scratch::new("digest");
     let file = scratch.path("failure.toml");
