@@ -438,23 +438,23 @@ impl Cli {
     }
 }
 
-/// What to say where a command is missing, by the help that clap would show.
-fn missing(usage: &str) -> String {
-    if usage.contains("Usage: weft bench") {
-        return format!(
-            "say what to measure: fabric, or a system: {} (see `weft bench --help`)",
-            help::kinds()
-        );
+/// What to say where the command of a command is missing.
+fn missing(line: impl Iterator<Item = String>) -> String {
+    let (name, command) = command_of(line);
+    let names: Vec<&str> = help::shown(&command).map(clap::Command::get_name).collect();
+    let names = names.join(", ");
+    match command.is_allow_external_subcommands_set() {
+        true => {
+            format!("say what to measure: {names}, or a system: {} (see `{name} --help`)", help::kinds())
+        }
+        false => format!("say what to do: {names} (see `{name} --help`)"),
     }
-    let commands = Cli::command();
-    let names: Vec<&str> = help::shown(&commands).map(clap::Command::get_name).collect();
-    format!("say what to do: {} (see `weft --help`)", names.join(", "))
 }
 
 /// clap's complaint without its usage paragraph, in one line.
 fn one_line(error: &clap::Error, line: impl Iterator<Item = String>) -> String {
     if error.kind() == clap::error::ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand {
-        return missing(&error.render().to_string());
+        return missing(line);
     }
     let text = error.render().to_string();
     let said = text.split("\nUsage:").next().unwrap_or_default();
@@ -463,19 +463,19 @@ fn one_line(error: &clap::Error, line: impl Iterator<Item = String>) -> String {
     let lines = said.lines().filter(|line| !line.trim_start().starts_with("tip: to pass "));
     let words: Vec<&str> = lines.flat_map(str::split_whitespace).collect();
     let said = words.join(" ");
-    let command = command_of(line);
+    let (command, _) = command_of(line);
     format!("{} (see `{command} --help`)", said.strip_prefix("error: ").unwrap_or(&said))
 }
 
-/// The command that a command line is about: `weft run` of `weft run s.toml --seed x`.
-fn command_of(line: impl Iterator<Item = String>) -> String {
+/// The command that a command line is about, with its name: `weft run` of `weft run s.toml --seed x`.
+fn command_of(line: impl Iterator<Item = String>) -> (String, clap::Command) {
     let (mut command, mut name) = (Cli::command(), String::from("weft"));
     for word in line.skip(1) {
         let Some(found) = command.find_subcommand(&word).cloned() else { break };
         name = format!("{name} {word}");
         command = found;
     }
-    name
+    (name, command)
 }
 
 #[cfg(test)]
@@ -499,6 +499,20 @@ mod tests {
             assert!(line.contains(&format!(" {}", command.get_name())), "{line}");
         }
         assert!(line.contains(" fs") && line.contains(" daemon"), "{line}");
+    }
+
+    #[test]
+    fn who_gives_half_a_command_is_told_what_can_follow() {
+        let lines: [(&[&str], &str); 3] = [
+            (&["weft", "segment"], "say what to do: put, get, "),
+            (&["weft", "fs"], "say what to do: ls, "),
+            (&["weft", "bench"], "say what to measure: fabric, or a system: "),
+        ];
+        for (line, says) in lines {
+            let text = told(line);
+            let help = format!("(see `{} --help`)", line.join(" "));
+            assert!(text.starts_with(says) && text.ends_with(&help), "{line:?}: {text}");
+        }
     }
 
     #[test]
