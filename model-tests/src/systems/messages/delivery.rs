@@ -117,6 +117,8 @@ pub struct Delivery {
     restarts: BTreeMap<u32, u32>,
     /// How many messages were sent, by all incarnations.
     sent: u64,
+    /// How many were open as their sender restarted, and have not arrived since: a figure, and no state of what is promised.
+    lost_with_sender: u64,
 }
 
 impl Delivery {
@@ -142,6 +144,7 @@ impl Delivery {
         *self.restarts.entry(node).or_default() += 1;
         for ((from, to), pair) in &mut self.pairs {
             if *from == node {
+                self.lost_with_sender += pair.open();
                 pair.sender_restarted();
             }
             if *to == node {
@@ -173,7 +176,10 @@ impl Oracle<Event> for Delivery {
                 Ok(())
             }
             What::Arrived { from, sent, .. } => {
-                let judged = self.pair(from, node).arrives(sent);
+                let pair = self.pair(from, node);
+                let is_late = u64::from(sent.incarnation < pair.sender);
+                let judged = pair.arrives(sent);
+                self.lost_with_sender = self.lost_with_sender.saturating_sub(is_late);
                 judged.map_err(|text| between(from, node, &text))
             }
             What::PeerRestarted { peer, lost } => {
@@ -215,6 +221,13 @@ impl Oracle<Event> for Intact {
 pub struct MessageOracles {
     delivery: Delivery,
     intact: Intact,
+}
+
+impl MessageOracles {
+    /// How many messages were on their way as their sender crashed, and never arrived. They are owed to nobody.
+    pub fn lost_with_sender(&self) -> u64 {
+        self.delivery.lost_with_sender
+    }
 }
 
 impl Oracles for MessageOracles {
@@ -280,6 +293,21 @@ mod tests {
     }
 
     const NOTHING: [&str; 0] = [];
+
+    #[test]
+    fn what_a_sender_had_on_its_way_as_it_crashed_is_counted_until_it_arrives() {
+        let mut delivery = Delivery::default();
+        let mut sees = |node, what| {
+            delivery.observe(&Event { at: Nanos::ZERO, node, what }).expect("as promised");
+            delivery.lost_with_sender
+        };
+        (0..3).for_each(|number| assert_eq!(sees(0, What::Sent { to: 1, sent: message(0, number), bytes: 9 }), 0));
+        assert_eq!(sees(1, arrives(0)), 0);
+        assert_eq!(sees(0, What::Restarted), 2);
+        assert_eq!(sees(1, arrives(1)), 1, "it comes late");
+        sees(0, What::Sent { to: 1, sent: message(1, 0), bytes: 9 });
+        assert_eq!(sees(1, What::Arrived { from: 0, sent: message(1, 0), bytes: 9, intact: true }), 1);
+    }
 
     #[test]
     fn all_in_order_is_as_promised() {

@@ -171,7 +171,8 @@ impl System for Messages {
             ("sent", "sent", meter.sent),
             ("arrived", "arrived", meter.arrived),
             ("told_lost", "told to be lost", meter.told_lost),
-            ("unended", "not arrived", oracles.unended()),
+            ("lost_with_sender", "lost with their sender", oracles.lost_with_sender()),
+            ("unended", "unaccounted for", oracles.unended()),
         ];
         let transport = [
             ("reconnects", "connections made again", mesh.reconnects),
