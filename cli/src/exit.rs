@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::process::ExitCode;
+use weft_check::Verdict;
 use weft_check::run::RunError;
 use weft_store::StoreRefused;
 
@@ -22,6 +23,16 @@ pub enum Exit {
 impl From<Exit> for ExitCode {
     fn from(exit: Exit) -> ExitCode {
         ExitCode::from(exit as u8)
+    }
+}
+
+impl From<Verdict> for Exit {
+    fn from(verdict: Verdict) -> Exit {
+        match verdict {
+            Verdict::Held => Exit::Held,
+            Verdict::HeldSoFar => Exit::Unfinished,
+            Verdict::Violated => Exit::Violated,
+        }
     }
 }
 

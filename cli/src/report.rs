@@ -132,7 +132,7 @@ pub fn checks(checks: &[Check]) -> Table {
 mod tests {
     use super::*;
     use weft_check::metrics::{Group, Latencies, Layout, Metrics, Percentiles, Rate};
-    use weft_check::run::Verdict;
+    use weft_check::Verdict;
     use weft_check::scenario::FaultKind;
 
     fn sample(held: bool) -> Report {
@@ -158,7 +158,7 @@ mod tests {
             nodes: 16,
             profile: "present-day".into(),
             wait: "poll".into(),
-            verdict: if held { Verdict::Held } else { Verdict::Violated },
+            verdict: Verdict::of(held, true),
             checks: vec![Check {
                 oracle: "mutual exclusion",
                 promise: "an exclusive holder is alone",

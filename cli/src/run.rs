@@ -62,7 +62,7 @@ fn one(args: &RunArgs, scenario: &Scenario, seed: u64) -> Result<Exit, Failure> 
         Ok(report) => report,
         Err(error) => return Err(log.finish_after(&error).err().unwrap_or(Failure::of_run(&error))),
     };
-    let verdict = if report.held() { Exit::Held } else { Exit::Violated };
+    let verdict = Exit::from(report.verdict);
     // First the verdict: it is not lost with a log that cannot be written.
     let text = report::text(&report, &report::rerun(&args.scenario, &args.set, report.seed));
     output::report(verdict, args.json, &report, &text)?;

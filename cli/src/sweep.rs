@@ -40,7 +40,7 @@ pub fn run(args: &RunArgs, scenario: &Scenario, seeds: Range<u64>) -> Result<Exi
         },
     );
     progress.end();
-    let verdict = if sum.violated() > 0 { Exit::Violated } else { Exit::Held };
+    let verdict = Exit::from(sum.verdict());
     if sum.runs() > 0 {
         output::report(verdict, args.json, &sum, &sum.text())?;
     }

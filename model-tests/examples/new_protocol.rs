@@ -156,7 +156,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         None => println!("20 seeds: held"),
     }
     let report = explored(bug);
-    println!("{:?}: {} executions, all of them: {}", report.verdict, report.executions, report.exhaustive);
+    println!("{:?}: {} executions, all of them: {}", report.verdict(), report.executions, report.exhaustive);
     if let Some(found) = report.counterexample {
         println!("{}, after {} choices", found.violation, found.choices.0.len());
         let run = replay(&mut Harness::new(World { bug }), &found.choices, &Options::default(), true)?;

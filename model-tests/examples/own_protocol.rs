@@ -105,7 +105,7 @@ fn explored(bug: bool) -> Report {
 fn main() {
     let bug = std::env::args().any(|argument| argument == "--bug");
     let report = explored(bug);
-    println!("{:?}: {} executions, all of them: {}", report.verdict, report.executions, report.exhaustive);
+    println!("{:?}: {} executions, all of them: {}", report.verdict(), report.executions, report.exhaustive);
     if let Some(found) = report.counterexample {
         println!("{}, after {} choices", found.violation, found.choices.0.len());
     }

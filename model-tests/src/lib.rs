@@ -36,9 +36,11 @@ pub mod scenario;
 pub mod seeds;
 pub mod system;
 pub mod systems;
+mod verdict;
 
 pub use mesh_counts::MeshCounts;
 pub use named::Named;
+pub use verdict::Verdict;
 
 use run::{Report, RunError, RunOptions};
 use scenario::{Override, Scenario, ScenarioError};

@@ -1,7 +1,7 @@
 //! Many runs of one scenario, one for each seed, summed up.
 
 use crate::metrics::Metrics;
-use crate::run::{FaultCount, Report, RunError, RunOptions, Verdict};
+use crate::run::{FaultCount, Report, RunError, RunOptions};
 use crate::scenario::{FaultKind, Scenario};
 use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet};
@@ -25,6 +25,7 @@ pub struct Summary {
     #[serde(flatten)]
     pub metrics: Metrics,
     /// The faults of all runs, by kind.
+    #[serde(serialize_with = "listed")]
     pub faults: BTreeMap<FaultKind, FaultCount>,
     /// How many different orders of events there were: in how many ways packets and steps came to the nodes. Seeds of which
     /// many have the same order test little more than one.
@@ -36,15 +37,21 @@ pub struct Summary {
     pub stopped: bool,
 }
 
+/// What is kept by kind, as the list that a run's report has of it: each says its kind itself.
+pub fn listed<K, V: Serialize, S: serde::Serializer>(by_kind: &BTreeMap<K, V>, to: S) -> Result<S::Ok, S::Error> {
+    to.collect_seq(by_kind.values())
+}
+
 fn count<S: serde::Serializer>(orders: &BTreeSet<String>, to: S) -> Result<S::Ok, S::Error> {
     to.serialize_u64(orders.len() as u64)
 }
 
 impl Summary {
-    /// Adds one run.
+    /// Adds one run. One that was interrupted is none, and nothing is wrong with its seed.
     pub fn add(&mut self, seed: u64, result: Result<Report, RunError>) {
         match result {
             Ok(report) => self.add_report(report),
+            Err(RunError::Interrupted { .. }) => self.stopped = true,
             Err(error) => {
                 if self.first_error.as_ref().is_none_or(|(first, _)| seed < *first) {
                     self.first_error = Some((seed, error.to_string()));
@@ -64,7 +71,7 @@ impl Summary {
         if !self.distinct_orders.contains(&report.order_digest) {
             self.distinct_orders.insert(report.order_digest.clone());
         }
-        if report.verdict == Verdict::Violated {
+        if !report.held() {
             self.violated += 1;
             if self.first_failure.as_ref().is_none_or(|first| report.seed < first.seed) {
                 self.first_failure = Some(Box::new(report));
@@ -74,7 +81,7 @@ impl Summary {
 
     /// Whether all runs were made and kept every promise.
     pub fn held(&self) -> bool {
-        self.violated == 0 && self.first_error.is_none()
+        self.violated == 0 && self.first_error.is_none() && !self.stopped
     }
 }
 
@@ -145,6 +152,7 @@ pub fn run(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use weft_verbs::Nanos;
 
     /// Clients that do the same at the same times, and draw nothing.
     const LOCKSTEP: &str = "[cluster]\nnodes = 3\njitter = JITTER\n[workload]\nkind = \"locks\"\n\
@@ -155,6 +163,13 @@ mod tests {
         let summary = run(&scenario, seeds, |_, _| ControlFlow::Continue(()));
         assert!(summary.held(), "{:?}", summary.first_failure);
         summary
+    }
+
+    #[test]
+    fn a_seed_that_was_interrupted_has_not_failed() {
+        let mut summary = Summary::default();
+        summary.add(9, Err(RunError::Interrupted { at: Nanos::ZERO, log_error: None }));
+        assert_eq!((&summary.first_error, summary.stopped, summary.held()), (&None, true, false));
     }
 
     #[test]

@@ -10,6 +10,7 @@ use crate::{help, interrupt, output};
 use serde::Serialize;
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
+use weft_check::Verdict;
 use weft_check::explore::{
     AnyModel, Case, Entry, Expected, Found, Hunt, Key, Options, Report, Size, Stopped, explore_in_parallel,
 };
@@ -31,12 +32,8 @@ pub fn run(args: &CheckArgs) -> Result<Exit, Failure> {
     // What cannot be made short or saved is told after the verdict, which stands.
     let saved = save(args, &options, &entry, model.as_mut(), &mut report);
     let file = saved.as_ref().ok().cloned().flatten();
-    let checked = Checked { report: &report, expected: entry.expected, file };
-    let verdict = match (report.held(), report.exhaustive) {
-        (false, _) => Exit::Violated,
-        (true, true) => Exit::Held,
-        (true, false) => Exit::Unfinished,
-    };
+    let checked = Checked::new(&report, entry.expected, file);
+    let verdict = Exit::from(checked.verdict);
     output::report(verdict, args.leaves.json, &checked, &checked.text())?;
     saved.map_err(|failure| failure.after(verdict))?;
     Ok(verdict)
@@ -121,18 +118,24 @@ pub fn save(
     Ok(Some(path))
 }
 
-/// A report with what was expected and where the failure went.
+/// A report with its verdict, what was expected and where the failure went.
 #[derive(Serialize)]
 pub struct Checked<'a> {
+    verdict: Verdict,
     #[serde(flatten)]
     pub report: &'a Report,
-    pub expected: Expected,
+    expected: Expected,
     pub file: Option<PathBuf>,
 }
 
-impl Checked<'_> {
+impl<'a> Checked<'a> {
+    /// Of a world of which this was expected, and whose failure was saved there.
+    pub fn new(report: &'a Report, expected: Expected, file: Option<PathBuf>) -> Checked<'a> {
+        Checked { verdict: report.verdict(), report, expected, file }
+    }
+
     fn text(&self) -> String {
-        let mut text = self.verdict();
+        let mut text = self.verdict_in_words();
         self.table().print(&mut text);
         if !self.report.struck.is_empty() {
             self.struck().print(&mut text);
@@ -143,7 +146,7 @@ impl Checked<'_> {
         text
     }
 
-    fn verdict(&self) -> String {
+    fn verdict_in_words(&self) -> String {
         let Report { world, exhaustive, stopped, .. } = self.report;
         let mut text = String::new();
         match (&self.report.counterexample, exhaustive) {

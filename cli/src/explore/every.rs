@@ -12,6 +12,7 @@ use serde::Serialize;
 use std::fmt::Write;
 use std::path::PathBuf;
 use std::time::Duration;
+use weft_check::Verdict;
 use weft_check::explore::{AnyModel, Entry, Expected, Options, Report, Size};
 
 /// For so long a world is explored if nobody says otherwise.
@@ -84,7 +85,7 @@ struct World {
 
 /// Whether a world came out as it must.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Verdict {
+enum Outcome {
     Right,
     /// As far as it was explored.
     Open,
@@ -92,22 +93,22 @@ enum Verdict {
 }
 
 impl World {
-    fn verdict(&self) -> Verdict {
+    fn outcome(&self) -> Outcome {
         match (self.entry.expected == Expected::Held, self.report.held(), self.report.exhaustive) {
-            (true, true, true) | (false, false, _) => Verdict::Right,
-            (_, true, false) => Verdict::Open,
-            (true, false, _) | (false, true, true) => Verdict::Wrong,
+            (true, true, true) | (false, false, _) => Outcome::Right,
+            (_, true, false) => Outcome::Open,
+            (true, false, _) | (false, true, true) => Outcome::Wrong,
         }
     }
 
     fn words(&self) -> &'static str {
-        match (self.entry.expected == Expected::Held, self.verdict()) {
-            (true, Verdict::Right) => "held",
-            (true, Verdict::Open) => "held so far",
-            (true, Verdict::Wrong) => "VIOLATED",
-            (false, Verdict::Right) => "found",
-            (false, Verdict::Open) => "not found yet",
-            (false, Verdict::Wrong) => "NOT FOUND",
+        match (self.entry.expected == Expected::Held, self.outcome()) {
+            (true, Outcome::Right) => "held",
+            (true, Outcome::Open) => "held so far",
+            (true, Outcome::Wrong) => "VIOLATED",
+            (false, Outcome::Right) => "found",
+            (false, Outcome::Open) => "not found yet",
+            (false, Outcome::Wrong) => "NOT FOUND",
         }
     }
 }
@@ -115,7 +116,7 @@ impl World {
 fn tell(args: &CheckArgs, mut came: Vec<World>, all: usize) -> Result<Exit, Failure> {
     let (mut files, mut not_saved) = (Vec::new(), None);
     for world in &mut came {
-        let is_wrong = world.verdict() == Verdict::Wrong;
+        let is_wrong = world.outcome() == Outcome::Wrong;
         let kept = if is_wrong { keep(args, world) } else { Ok(None) };
         // What cannot be saved is told after the verdicts, which stand.
         files.push(kept.unwrap_or_else(|failure| {
@@ -123,25 +124,24 @@ fn tell(args: &CheckArgs, mut came: Vec<World>, all: usize) -> Result<Exit, Fail
             None
         }));
     }
-    let verdicts: Vec<Verdict> = came.iter().map(World::verdict).collect();
-    let checked = came.iter().zip(files).map(|(World { entry, report }, file)| Checked {
-        report,
-        expected: entry.expected,
-        file,
-    });
+    let outcomes: Vec<Outcome> = came.iter().map(World::outcome).collect();
+    let checked = came
+        .iter()
+        .zip(files)
+        .map(|(World { entry, report }, file)| Checked::new(report, entry.expected, file));
     let checked: Vec<Checked<'_>> = checked.collect();
-    let verdict = match verdicts {
-        any if any.contains(&Verdict::Wrong) => Exit::Violated,
-        any if any.contains(&Verdict::Open) || any.len() < all => Exit::Unfinished,
-        _ => Exit::Held,
-    };
+    let right = outcomes.iter().filter(|outcome| **outcome == Outcome::Right).count();
+    let verdict = Verdict::of(!outcomes.contains(&Outcome::Wrong), right == all);
+    let exit = Exit::from(verdict);
     let words = text(&came, &checked, all);
-    output::report(verdict, args.leaves.json, &Every { worlds: &checked }, &words)?;
-    not_saved.map_or(Ok(verdict), Err)
+    output::report(exit, args.leaves.json, &Every { verdict, worlds: &checked }, &words)?;
+    not_saved.map_or(Ok(exit), Err)
 }
 
 #[derive(Serialize)]
 struct Every<'a> {
+    /// Whether all came out as they must.
+    verdict: Verdict,
     worlds: &'a [Checked<'a>],
 }
 
@@ -154,10 +154,10 @@ fn keep(args: &CheckArgs, world: &mut World) -> Result<Option<PathBuf>, Failure>
 }
 
 fn text(came: &[World], checked: &[Checked<'_>], all: usize) -> String {
-    let of = |verdict| came.iter().filter(|world| world.verdict() == verdict).count();
-    let (wrong, open) = (of(Verdict::Wrong), of(Verdict::Open));
+    let of = |outcome| came.iter().filter(|world| world.outcome() == outcome).count();
+    let (wrong, open) = (of(Outcome::Wrong), of(Outcome::Open));
     let mut text = String::new();
-    let right = of(Verdict::Right);
+    let right = of(Outcome::Right);
     let _ = match (wrong, right == all) {
         (0, true) => writeln!(text, "HELD: all {all} worlds came out as they must"),
         (0, false) => writeln!(text, "HELD SO FAR: {right} of {all} worlds came out as they must"),
@@ -169,7 +169,7 @@ fn text(came: &[World], checked: &[Checked<'_>], all: usize) -> String {
     if came.len() < all {
         let _ = writeln!(text, "  {} were not begun: it was interrupted", all - came.len());
     }
-    let violated = |(world, _): &(&World, &Checked<'_>)| world.verdict() == Verdict::Wrong;
+    let violated = |(world, _): &(&World, &Checked<'_>)| world.outcome() == Outcome::Wrong;
     for (world, checked) in came.iter().zip(checked).filter(violated) {
         let what = checked.report.counterexample.as_ref().map(|found| found.violation.to_string());
         let what = what.unwrap_or_else(|| "it must fail, and every execution of it holds".to_string());

@@ -13,7 +13,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
 use std::ops::Range;
 use std::path::PathBuf;
-use std::time::Instant;
+use std::time::{Duration, Instant};
+use weft_check::Verdict;
 
 /// Most failing seeds that are listed; the number of all of them is told.
 const MOST_LISTED: usize = 20;
@@ -28,11 +29,7 @@ pub fn run(args: &FuzzArgs) -> Result<Exit, Failure> {
     };
     files::can_be_saved(args.leaves.save.as_deref(), &target.name())?;
     let mut fuzzed = sweep(args, target.as_ref())?;
-    let verdict = match (fuzzed.violated, fuzzed.stopped) {
-        (1.., _) => Exit::Violated,
-        (0, true) => Exit::Unfinished,
-        (0, false) => Exit::Held,
-    };
+    let verdict = Exit::from(fuzzed.verdict);
     let mut not_saved = None;
     if let Some(&first) = fuzzed.failing_seeds.first() {
         match target.save(first) {
@@ -85,8 +82,7 @@ fn sweep(args: &FuzzArgs, target: &dyn Target) -> Result<Fuzzed, Failure> {
         },
     );
     progress.end();
-    fuzzed.seconds = began.elapsed().as_secs_f64();
-    fuzzed.stopped = interrupt::requested();
+    fuzzed.end(began.elapsed(), interrupt::requested());
     match failed {
         // A violation that was found counts more than a run that could not be made.
         Some(failure) if fuzzed.violated == 0 => Err(failure),
@@ -98,7 +94,7 @@ fn sweep(args: &FuzzArgs, target: &dyn Target) -> Result<Fuzzed, Failure> {
 #[derive(Debug, Serialize)]
 struct Fuzzed {
     world: String,
-    verdict: &'static str,
+    verdict: Verdict,
     /// Whether it was interrupted: the verdict is of the seeds that were run.
     stopped: bool,
     seeds: u64,
@@ -108,6 +104,7 @@ struct Fuzzed {
     /// What the first of them broke.
     violation: Option<String>,
     seconds: f64,
+    #[serde(serialize_with = "weft_check::seeds::listed")]
     faults: BTreeMap<String, Faults>,
     file: Option<PathBuf>,
     rerun: Option<String>,
@@ -116,6 +113,7 @@ struct Fuzzed {
 /// The faults of one kind.
 #[derive(Debug, Default, Serialize)]
 struct Faults {
+    kind: String,
     /// How many there were.
     injected: u64,
     /// How many struck an operation in flight. A fault that hits nothing tests nothing.
@@ -130,7 +128,7 @@ impl Fuzzed {
     fn new(world: String) -> Fuzzed {
         Fuzzed {
             world,
-            verdict: "held",
+            verdict: Verdict::HeldSoFar,
             stopped: false,
             seeds: 0,
             violated: 0,
@@ -146,14 +144,14 @@ impl Fuzzed {
     fn add(&mut self, seed: Seed) {
         self.seeds += 1;
         for (kind, injected, struck) in seed.faults {
-            let faults = self.faults.entry(kind).or_default();
+            let new = || Faults { kind: kind.clone(), ..Faults::default() };
+            let faults = self.faults.entry(kind.clone()).or_insert_with(new);
             faults.injected += injected;
             faults.struck += struck;
             faults.seeds_injected += u64::from(injected > 0);
             faults.seeds_struck += u64::from(struck > 0);
         }
         let Some(violation) = seed.violation else { return };
-        self.verdict = "violated";
         self.violated += 1;
         if self.failing_seeds.first().is_none_or(|first| seed.seed < *first) {
             self.violation = Some(violation);
@@ -164,12 +162,18 @@ impl Fuzzed {
         }
     }
 
+    /// It has ended after so long, or somebody has.
+    fn end(&mut self, after: Duration, stopped: bool) {
+        (self.seconds, self.stopped) = (after.as_secs_f64(), stopped);
+        self.verdict = Verdict::of(self.violated == 0, !stopped);
+    }
+
     fn text(&self) -> String {
         let mut text = String::new();
         let seeds = count(self.seeds);
         match &self.violation {
             None => {
-                let held = if self.stopped { "HELD SO FAR" } else { "HELD" };
+                let held = if self.verdict == Verdict::Held { "HELD" } else { "HELD SO FAR" };
                 let _ = writeln!(text, "{held}: {} from {seeds} seeds in {:.1} s", self.world, self.seconds);
             }
             Some(violation) => {
@@ -185,8 +189,8 @@ impl Fuzzed {
         }
         let heads = ["kind", "injected", "struck", "seeds with one", "seeds where one struck"];
         let mut table = Table::new("Faults that struck an operation in flight", 1, &heads);
-        for (kind, faults) in &self.faults {
-            let Faults { injected, struck, seeds_injected, seeds_struck } = faults;
+        for faults in self.faults.values() {
+            let Faults { kind, injected, struck, seeds_injected, seeds_struck } = faults;
             let mut cells = vec![kind.clone()];
             cells.extend([injected, struck, seeds_injected, seeds_struck].map(|n| count(*n)));
             table.line(cells);
@@ -204,8 +208,10 @@ mod tests {
 
     #[test]
     fn who_interrupts_seeds_is_not_told_that_all_held() {
-        let fuzzed = Fuzzed { stopped: true, seeds: 143, ..Fuzzed::new("swarm-16".to_string()) };
+        let mut fuzzed = Fuzzed { seeds: 143, ..Fuzzed::new("swarm-16".to_string()) };
+        fuzzed.end(Duration::ZERO, true);
         assert!(fuzzed.text().starts_with("HELD SO FAR: swarm-16 from 143 seeds in "), "{}", fuzzed.text());
-        assert!(Fuzzed { stopped: false, ..fuzzed }.text().starts_with("HELD: "));
+        fuzzed.end(Duration::ZERO, false);
+        assert!(fuzzed.text().starts_with("HELD: "));
     }
 }

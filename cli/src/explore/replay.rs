@@ -8,6 +8,7 @@ use crate::{logfile, output};
 use serde::Serialize;
 use std::fmt::Write;
 use std::path::Path;
+use weft_check::Verdict;
 use weft_check::diagram;
 use weft_check::explore::{Failure as Saved, Run, Violation};
 
@@ -85,6 +86,7 @@ fn text(saved: &Saved, run: &Run, same: bool) -> String {
 #[derive(Serialize)]
 struct Replayed<'a> {
     world: &'a str,
+    verdict: Verdict,
     same: bool,
     digest: String,
     violation: Option<&'a Violation>,
@@ -96,6 +98,7 @@ impl<'a> Replayed<'a> {
     fn new(saved: &'a Saved, run: &'a Run, same: bool) -> Replayed<'a> {
         let log = run.log().lines().map(str::to_string).collect();
         let (violation, choices) = (run.violation.as_ref(), run.choices.0.len());
-        Replayed { world: &saved.world, same, digest: run.digest(), violation, choices, log }
+        let verdict = Verdict::of(violation.is_none(), true);
+        Replayed { world: &saved.world, verdict, same, digest: run.digest(), violation, choices, log }
     }
 }

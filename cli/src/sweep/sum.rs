@@ -9,6 +9,7 @@ use std::collections::BTreeSet;
 use std::fmt::Write;
 use std::ops::Range;
 use std::path::PathBuf;
+use weft_check::Verdict;
 use weft_check::metrics::{Metrics, Percentiles};
 use weft_check::run::{FaultCount, Report, RunError};
 use weft_check::scenario::{Override, Scenario};
@@ -29,6 +30,8 @@ pub struct Sum {
     profile: String,
     first_seed: u64,
     end_seed: u64,
+    /// Of all seeds, or of those that were run so far.
+    verdict: Verdict,
     /// What is odd about the scenario.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     warnings: Vec<String>,
@@ -140,6 +143,7 @@ impl Sum {
             profile: scenario.cluster.profile.clone(),
             first_seed: seeds.start,
             end_seed: seeds.end,
+            verdict: Verdict::HeldSoFar,
             warnings: scenario.warnings(),
             summary: Summary::default(),
             failing_seeds: BTreeSet::new(),
@@ -159,6 +163,7 @@ impl Sum {
         self.latencies.add(&report.metrics);
         let (seed, held) = (report.seed, report.held());
         self.summary.add(seed, Ok(report));
+        self.verdict = Verdict::of(self.violated() == 0, self.runs() == self.all());
         if !held {
             self.failing_seeds.insert(seed);
             if self.failing_seeds.len() > MOST_LISTED {
@@ -174,7 +179,6 @@ impl Sum {
 
     /// Notes a run that could not be made, or that the range was left before its end.
     pub fn fail(&mut self, seed: u64, error: RunError) {
-        self.summary.stopped |= matches!(error, RunError::Interrupted { .. });
         self.summary.add(seed, Err(error));
     }
 
@@ -188,9 +192,19 @@ impl Sum {
         self.summary.violated
     }
 
+    /// How many seeds were asked for.
+    fn all(&self) -> u64 {
+        self.end_seed - self.first_seed
+    }
+
+    /// What came of all that were.
+    pub fn verdict(&self) -> Verdict {
+        self.verdict
+    }
+
     /// For people.
     pub fn text(&self) -> String {
-        let mut text = self.verdict();
+        let mut text = self.verdict_in_words();
         report::warnings(&self.warnings, &mut text);
         report::title(&self.title, &mut text);
         self.runs_table().print(&mut text);
@@ -206,10 +220,10 @@ impl Sum {
         text
     }
 
-    fn verdict(&self) -> String {
-        let (runs, all) = (count(self.runs()), count(self.end_seed - self.first_seed));
+    fn verdict_in_words(&self) -> String {
+        let (runs, all) = (count(self.runs()), count(self.all()));
         let Some(first) = &self.summary.first_failure else {
-            let held = if self.summary.stopped { "HELD SO FAR" } else { "HELD" };
+            let held = if self.verdict == Verdict::Held { "HELD" } else { "HELD SO FAR" };
             return format!("{held}: all checks in {runs} runs of {all}\n");
         };
         let violated = self.violated();

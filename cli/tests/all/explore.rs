@@ -233,7 +233,7 @@ fn a_limit_ends_a_check_with_what_was_covered() {
     let report = json(&deep);
     assert_eq!(
         (deep.status.code(), &report["verdict"], &report["exhaustive"], &report["stopped"]),
-        (Some(3), &"held".into(), &false.into(), &"depth".into())
+        (Some(3), &"held so far".into(), &false.into(), &"depth".into())
     );
     assert_eq!(scratch.names(), [""; 0], "a limit is no failure to be saved");
     let short = run(&["check", "toy-sound-lock", "--max-seconds", "0.000001", "--json"]);
@@ -298,7 +298,9 @@ fn fuzzing_counts_the_seeds_whose_faults_struck() {
         report["seconds"] = 0.into();
     }
     assert_eq!(first, second, "it does not depend on how many run at a time");
-    assert!(first["faults"]["drop"]["seeds_struck"].as_u64().expect("a number") > 0);
+    let faults = first["faults"].as_array().expect("a list");
+    let drop = faults.iter().find(|fault| fault["kind"] == "drop").expect("it is of them");
+    assert!(drop["seeds_struck"].as_u64().expect("a number") > 0);
     assert_eq!(run(&["replay", &save]).status.code(), Some(1));
 }
 
@@ -309,7 +311,7 @@ fn the_swarm_of_sixteen_holds_in_every_scheme() {
     let report = json(&output);
     assert_eq!((&report["seeds"], &report["verdict"]), (&9.into(), &"held".into()));
     let struck = |fault: &Value| fault["seeds_struck"].as_u64().expect("a number") > 0;
-    assert!(report["faults"].as_object().expect("by kind").values().any(struck));
+    assert!(report["faults"].as_array().expect("a list").iter().any(struck));
 }
 
 #[test]

@@ -101,6 +101,7 @@ fn many_seeds_are_summed_up_alike_however_many_run_at_a_time() {
     assert_eq!(out(&one), out(&four));
     let sum: Value = serde_json::from_slice(&one.stdout).expect("JSON");
     assert_eq!((&sum["runs"], &sum["violated"]), (&Value::from(8), &Value::from(0)));
+    assert_eq!(sum["verdict"], "held");
     assert_eq!(sum["requests"]["granted"], 80);
 }
 
@@ -373,6 +374,8 @@ fn many_seeds_name_those_that_violate_a_check() {
     assert_eq!(output.status.code(), Some(1), "{}", err(&output));
     let sum: Value = serde_json::from_slice(&output.stdout).expect("JSON");
     assert_eq!((&sum["violated"], &sum["first_failure"]["seed"]), (&Value::from(4), &Value::from(5)));
+    assert_eq!((&sum["verdict"], &sum["first_failure"]["verdict"]), (&"violated".into(), &"violated".into()));
+    assert_eq!(sum["faults"][0]["kind"], sum["first_failure"]["faults"][0]["kind"], "one shape");
     assert_eq!(sum["failing_seeds"], serde_json::json!([5, 6, 7, 8]));
     assert!(out(&run(&["run", &file, "--seeds", "5..9"])).contains("  seeds 5, 6, 7, 8\n"));
 }

@@ -36,7 +36,7 @@ pub use failure::{Failure, FailureError, Found};
 pub use minimise::minimise;
 pub use options::{Options, Reduction};
 pub use parallel::explore_in_parallel;
-pub use report::{Counterexample, Report, Stopped, Verdict};
+pub use report::{Counterexample, Report, Stopped};
 pub use run::{Run, replay};
 pub use search::{ExploreError, Progress, explore};
 pub use sense::Notations;

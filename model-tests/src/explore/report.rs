@@ -3,27 +3,16 @@
 use super::choices::Choices;
 use super::options::{Options, Reduction};
 use super::system::{Coverage, Fingerprint, Violation};
+use crate::Verdict;
 use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet};
 use weft_sim::explore::FaultSet;
-
-/// Whether the world kept its promises, as far as it was explored.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Verdict {
-    /// No promise was broken.
-    Held,
-    /// A promise was broken.
-    Violated,
-}
 
 /// What an exploration came to.
 #[derive(Clone, Debug, Serialize)]
 pub struct Report {
     /// The world.
     pub world: String,
-    /// Whether promises were kept.
-    pub verdict: Verdict,
     /// Whether everything was explored: nothing was cut off by a limit or left out after a violation.
     pub exhaustive: bool,
     /// How it was explored.
@@ -97,7 +86,6 @@ impl Report {
         let kinds = options.faults_of(FaultSet::ALL, faults);
         Report {
             world: world.to_string(),
-            verdict: Verdict::Held,
             exhaustive: false,
             reduction,
             faults,
@@ -120,7 +108,12 @@ impl Report {
 
     /// Whether no promise was broken.
     pub fn held(&self) -> bool {
-        self.verdict == Verdict::Held
+        self.counterexample.is_none()
+    }
+
+    /// Whether promises were kept, and whether everything was explored.
+    pub fn verdict(&self) -> Verdict {
+        Verdict::of(self.held(), self.exhaustive)
     }
 
     /// The branches that no execution reached.
@@ -129,7 +122,6 @@ impl Report {
     }
 
     pub(super) fn violated(&mut self, violation: Violation, choices: Choices) {
-        self.verdict = Verdict::Violated;
         self.counterexample.get_or_insert(Counterexample { violation, choices });
     }
 

@@ -1,6 +1,7 @@
 //! What a run came to, for people and for programs.
 
 use super::Throughput;
+use crate::Verdict;
 use crate::metrics::Metrics;
 use crate::oracle::{Check, Violation};
 use crate::scenario::FaultKind;
@@ -63,16 +64,6 @@ impl Report {
     pub fn held(&self) -> bool {
         self.verdict == Verdict::Held
     }
-}
-
-/// Whether every promise was kept.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Verdict {
-    /// All were kept.
-    Held,
-    /// An oracle was violated.
-    Violated,
 }
 
 /// The faults of one kind.

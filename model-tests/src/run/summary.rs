@@ -1,8 +1,8 @@
 //! Sums a run up.
 
 use super::world::World;
-use super::{FaultCount, Report, Verdict, faults};
-use crate::MeshCounts;
+use super::{FaultCount, Report, faults};
+use crate::{MeshCounts, Verdict};
 use crate::metrics::Metrics;
 use crate::scenario::{FaultKind, WaitStyle};
 use crate::system::{Measured, System};
@@ -35,7 +35,7 @@ impl<S: System> World<S> {
             nodes: self.scenario.cluster.nodes,
             profile: self.scenario.cluster.profile.clone(),
             wait: wait_name(self.scenario.cluster.wait).to_owned(),
-            verdict: if held { Verdict::Held } else { Verdict::Violated },
+            verdict: Verdict::of(held, true),
             checks,
             violations: self.recorder.judge(|judge| judge.violations().to_vec()),
             metrics,

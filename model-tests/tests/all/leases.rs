@@ -7,7 +7,8 @@ use std::cell::Cell;
 use std::hash::Hash;
 use std::ops::ControlFlow;
 use std::rc::Rc;
-use weft_check::explore::{Coverage, Options, Reduction, Report, Verdict, Violation, explore};
+use weft_check::Verdict;
+use weft_check::explore::{Coverage, Options, Reduction, Report, Violation, explore};
 use weft_check::harness::{Harness, Member, Model, Recorder, Shape};
 use weft_protocols::rt::Rt;
 use weft_protocols::rt::fingerprint::StateHasher;
@@ -179,7 +180,7 @@ fn a_lease_less_the_drift_never_overlaps_its_successor_s_right() {
 #[test]
 fn a_lease_that_forgets_the_drift_is_found() {
     let report = explored(Lease { mistake: Mistake::ForgetsDrift, word_alone: false }, SLOW, 0);
-    assert_eq!(report.verdict, Verdict::Violated);
+    assert_eq!(report.verdict(), Verdict::Violated);
 }
 
 #[test]

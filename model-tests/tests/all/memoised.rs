@@ -155,7 +155,7 @@ fn exploring_memoised_programs_comes_to_what_exploring_comes_to() {
         let tell = |report: &weft_check::explore::Report| {
             let counts =
                 [report.executions, report.redundant, report.states, report.deepest, report.imprecise];
-            (report.verdict, report.exhaustive, counts, report.coverage.clone())
+            (report.verdict(), report.exhaustive, counts, report.coverage.clone())
         };
         assert_eq!(tell(&ran), tell(&known), "{scheme:?} {requests}");
         assert!(ran.executions > 50, "{scheme:?} {requests}: {}", ran.executions);

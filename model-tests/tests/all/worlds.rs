@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ops::ControlFlow;
 use std::time::Duration;
 use weft_check::explore::{
-    Choices, Expected, Options, Reduction, Report, Run, Size, Step, Strategy, TraceEvent, Verdict, Walk,
+    Choices, Expected, Options, Reduction, Report, Run, Size, Step, Strategy, TraceEvent, Walk,
 };
 use weft_check::systems::worlds;
 use weft_sim::explore::{FaultSet, Outcome};
@@ -41,7 +41,7 @@ fn every_planted_bug_and_every_reading_as_published_is_found() {
             options_of.kinds = FaultSet::one(Outcome::Restart);
         }
         let report = explore(entry.name, None, &options_of);
-        assert_eq!(report.verdict, Verdict::Violated, "{}: {}", entry.name, entry.about);
+        assert_eq!(report.verdict(), Verdict::Violated, "{}: {}", entry.name, entry.about);
         if options_of.faults > 0 {
             let calm = explore(entry.name, None, &options(Reduction::Dpor, 0));
             assert!(calm.held() && calm.exhaustive, "{}: it takes a fault", entry.name);
@@ -61,7 +61,7 @@ fn planted_bugs_are_found_by_every_reduction() {
     ] {
         for reduction in [Reduction::None, Reduction::Sleep, Reduction::Dpor, Reduction::Cache] {
             let report = explore(name, None, &options(reduction, u32::from(name == "planted-resend")));
-            assert_eq!(report.verdict, Verdict::Violated, "{name} by {reduction}");
+            assert_eq!(report.verdict(), Verdict::Violated, "{name} by {reduction}");
         }
     }
 }

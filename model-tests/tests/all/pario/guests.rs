@@ -86,7 +86,7 @@ fn a_guest_that_was_forgotten_behind_a_cut_link_is_met_again() {
             ..Options::default()
         };
         let report = explore(world, &Size::new([("calls", "c".to_string())]), &options);
-        assert!(report.held(), "{world}: {:?} after {} executions", report.verdict, report.executions);
+        assert!(report.held(), "{world}: {:?} after {} executions", report.verdict(), report.executions);
     }
 }
 
