@@ -359,7 +359,8 @@ impl System for SharedMemory {
     }
 }
 
-/// The figures of an application: speed-up, and what threads spent their time on, as the paper's Figure 4 has it.
+/// The figures of an application: speed-up, and what threads spent their time on, as the paper's Figure 4 has it. Where no thread
+/// has ended there is none of both.
 fn application_metrics(
     work: &DsmWork,
     oracles: &DsmOracles,
@@ -367,48 +368,74 @@ fn application_metrics(
     Counts { sums: counts, objects }: &Counts,
     mesh: &MeshCounts,
 ) -> Metrics {
-    let from = meter.spent.iter().map(|spent| spent.from).min().unwrap_or_default();
-    let to = meter.spent.iter().map(|spent| spent.to).max().unwrap_or_default();
-    let elapsed = Nanos(to.saturating_sub(from));
-    let threads = meter.spent.len().max(1) as u64;
-    let sum = |of: fn(&Spent) -> u64| meter.spent.iter().map(of).sum::<u64>();
-    let micros = |of: fn(&Spent) -> u64| sum(of) / threads / 1_000;
+    let faults = counts.read_faults + counts.write_faults;
+    let ended = Ended::of(&meter.spent);
     let alone = oracles.expected().units as f64 * work.unit.nanos().0 as f64;
-    let speed_up = if elapsed > Nanos::ZERO { alone / elapsed.0 as f64 } else { 0.0 };
-    let time = [
-        ("elapsed", "elapsed", elapsed.0 / 1_000),
-        ("compute", "computing", micros(|spent| spent.compute)),
-        ("handlers", "taken by handlers", micros(|spent| spent.handlers)),
-        ("faults", "waiting for minipages", micros(|spent| spent.faults)),
-        ("barriers", "waiting at barriers", micros(|spent| spent.barriers)),
-        ("locks", "waiting for locks", micros(|spent| spent.locks)),
-    ];
-    let times = [
-        ("speed_up_percent", "speed-up, %", (100.0 * speed_up).round() as u64),
-        ("threads", "threads", threads),
-        ("barriers", "barriers of each", sum(|spent| spent.barriers_entered) / threads),
-        ("locks", "locks", sum(|spent| spent.locks_taken)),
-        ("faults", "faults", counts.read_faults + counts.write_faults),
-        ("lost", "lost", meter.lost),
-        ("died", "died", meter.died),
-    ];
+    let of_ended = ended.as_ref().map(|ended| ended.counts(alone)).unwrap_or_default();
+    let of_all = [("faults", "faults", faults), ("lost", "lost", meter.lost), ("died", "died", meter.died)];
+    let counted: Vec<_> = of_ended.into_iter().chain(of_all).collect();
+    let rate = |ended: &Ended| Rate::of("faults_per_second", "faults a second", faults, ended.elapsed);
     Metrics {
         picture: None,
-        rates: vec![Rate::of(
-            "faults_per_second",
-            "faults a second",
-            counts.read_faults + counts.write_faults,
-            elapsed,
-        )],
-        groups: [
-            Group::new("time", "Time, us, mean of threads", Layout::Column("what"), &time),
-            Group::new("application", "Application", Layout::Row, &times),
-            protocol(counts, mesh),
-        ]
-        .into_iter()
-        .chain(objects.groups())
-        .collect(),
+        rates: ended.iter().map(rate).collect(),
+        groups: ended
+            .iter()
+            .map(Ended::times)
+            .chain([
+                Group::new("application", "Application", Layout::Row, &counted),
+                protocol(counts, mesh),
+            ])
+            .chain(objects.groups())
+            .collect(),
         latencies: Vec::new(),
+    }
+}
+
+/// The threads of an application that have ended, of which there are some.
+struct Ended<'a> {
+    spent: &'a [Spent],
+    /// From the first one's beginning to the last one's end.
+    elapsed: Nanos,
+}
+
+impl Ended<'_> {
+    fn of(spent: &[Spent]) -> Option<Ended<'_>> {
+        let from = spent.iter().map(|spent| spent.from).min()?;
+        let to = spent.iter().map(|spent| spent.to).max()?;
+        Some(Ended { spent, elapsed: Nanos(to.saturating_sub(from)) })
+    }
+
+    fn threads(&self) -> u64 {
+        self.spent.len() as u64
+    }
+
+    fn sum(&self, of: fn(&Spent) -> u64) -> u64 {
+        self.spent.iter().map(of).sum()
+    }
+
+    /// What they did, and how much sooner than one thread alone, which takes so many nanoseconds.
+    fn counts(&self, alone: f64) -> Vec<(&'static str, &'static str, u64)> {
+        let speed_up = if self.elapsed > Nanos::ZERO { alone / self.elapsed.0 as f64 } else { 0.0 };
+        vec![
+            ("speed_up_percent", "speed-up, %", (100.0 * speed_up).round() as u64),
+            ("threads", "threads ended", self.threads()),
+            ("barriers", "barriers of each", self.sum(|spent| spent.barriers_entered) / self.threads()),
+            ("locks", "locks", self.sum(|spent| spent.locks_taken)),
+        ]
+    }
+
+    /// What they spent their time on.
+    fn times(&self) -> Group {
+        let micros = |of: fn(&Spent) -> u64| self.sum(of) / self.threads() / 1_000;
+        let time = [
+            ("elapsed", "elapsed", self.elapsed.0 / 1_000),
+            ("compute", "computing", micros(|spent| spent.compute)),
+            ("handlers", "taken by handlers", micros(|spent| spent.handlers)),
+            ("faults", "waiting for minipages", micros(|spent| spent.faults)),
+            ("barriers", "waiting at barriers", micros(|spent| spent.barriers)),
+            ("locks", "waiting for locks", micros(|spent| spent.locks)),
+        ];
+        Group::new("time", "Time, us, mean of threads", Layout::Column("what"), &time)
     }
 }
 

@@ -331,6 +331,9 @@ fn programs_end_by_name_when_a_node_dies() {
         let summary = assert_held(&mortal(&work), 0..2);
         let [lost, died] = ["lost", "died"].map(|count| summary.metrics.count("application", count));
         assert!(lost + died > 0, "{name}: {lost} lost, {died} died");
+        // Nobody has ended, so there is no time that it took.
+        assert_eq!(summary.metrics.count("application", "threads"), 0, "{name}");
+        assert!(summary.metrics.groups.iter().all(|group| group.key != "time"), "{name}");
     }
 }
 
