@@ -61,6 +61,15 @@ pub(crate) fn svg(plot: &Plot) -> Result<String, Box<dyn Error>> {
     Ok(svg)
 }
 
+/// How high a vertical axis goes, from 0.
+#[derive(Clone, Copy)]
+struct Height {
+    /// Up to here it measures something, and has labels.
+    measured: f64,
+    /// Up to here it goes: there may be room for the legend above what is measured.
+    top: f64,
+}
+
 /// The highest of some values; 1 where none is above 0, so that an axis has a length.
 fn highest(values: impl Iterator<Item = f64>) -> f64 {
     let highest = values.fold(0.0, f64::max);
@@ -78,21 +87,24 @@ fn builder<'a, 'b>(area: &'a Area<'b>, title: &str) -> ChartBuilder<'a, 'b, SVGB
     builder
 }
 
-/// Axes that do not shout. The vertical one measures `y`, from 0 to `top`.
-fn mesh<X, Y>(style: &mut MeshStyle<'_, '_, X, Y, SVGBackend<'_>>, y: &str, top: f64) -> Drawn
+/// Axes that do not shout. The vertical one measures `y`.
+fn mesh<X, Y>(style: MeshStyle<'_, '_, X, Y, SVGBackend<'_>>, y: &str, height: Height) -> Drawn
 where
     X: ValueFormatter<f64> + Ranged<ValueType = f64>,
     Y: ValueFormatter<f64> + Ranged<ValueType = f64>,
 {
+    let Height { measured, top } = height;
     // Enough decimals to tell labels apart.
-    let label: &'static dyn Fn(&f64) -> String = match top {
-        ..1.0 => &|y| format!("{y:.2}"),
-        ..10.0 => &|y| format!("{y:.1}"),
-        _ => &|y| format!("{y:.0}"),
+    let decimals = match top {
+        ..1.0 => 2,
+        ..10.0 => 1,
+        _ => 0,
     };
+    let label = |y: &f64| if *y > measured { String::new() } else { format!("{y:.decimals$}") };
+    let mut style = style;
     style
         .y_desc(y)
-        .y_label_formatter(label)
+        .y_label_formatter(&label)
         .x_label_formatter(&|x| format!("{x:.0}"))
         .label_style((FONT, 13).into_font().color(&INK))
         .axis_style(INK)
@@ -178,6 +190,16 @@ mod tests {
         let svg = drawn(Shape::Lines(Lines { spans, ..lines }));
         assert_eq!(svg.matches("#F8CDC8").count(), 2 + 1, "two places, and one in the legend");
         assert!(svg.find("#F8CDC8") < svg.find("<circle") && svg.contains("cut"));
+    }
+
+    /// Per cent, say, of which there are no more than a hundred.
+    #[test]
+    fn an_axis_has_no_label_above_what_was_measured() {
+        let Shape::Lines(lines) = lines(Scale::Linear, vec![(0.0, 70.0), (9.0, 100.0)]) else { unreachable!() };
+        let spans = ["cut", "crash", "restart"].map(|name| Spans { name: name.into(), places: vec![(2.0, 3.0)] });
+        let svg = drawn(Shape::Lines(Lines { spans: spans.into(), ..lines }));
+        let labels = svg.lines().filter_map(|line| line.trim().parse::<f64>().ok());
+        assert_eq!(labels.fold(0.0, f64::max), 100.0, "{svg}");
     }
 
     /// A factor of a thousand is as wide as the next one.

@@ -1,6 +1,6 @@
 //! Bars: the paper's beside ours.
 
-use super::{Area, Drawn, INK, Mark, PAPER, builder, colour, highest, legend, mesh, text};
+use super::{Area, Drawn, Height, INK, Mark, PAPER, builder, colour, highest, legend, mesh, text};
 use plotters::prelude::*;
 use plotters::style::text_anchor::{HPos, VPos};
 use weft_check::paper::{Bars, Part, Place, Plot};
@@ -21,7 +21,9 @@ pub(super) fn draw(area: &Area<'_>, plot: &Plot, Bars { places }: &Bars) -> Draw
     let top = highest * (1.12 + 0.06 * keys.len() as f64);
     let mut chart =
         builder(area, &plot.title).build_cartesian_2d(-0.6..places.len() as f64 - 0.4, 0.0..top)?;
-    mesh(chart.configure_mesh().disable_x_mesh().x_labels(0), plot.y, top)?;
+    let mut style = chart.configure_mesh();
+    style.disable_x_mesh().x_labels(0);
+    mesh(style, plot.y, Height { measured: highest, top })?;
     for (nth, place) in places.iter().enumerate() {
         let x = nth as f64;
         let (mut paper, mut here) = (0.0, 0.0);

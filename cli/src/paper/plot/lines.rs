@@ -1,6 +1,6 @@
 //! Lines over a number, and what the paper says of them.
 
-use super::{Area, Drawn, ENTRY, INK, Mark, builder, colour, highest, legend, mesh, shade};
+use super::{Area, Drawn, ENTRY, Height, INK, Mark, builder, colour, highest, legend, mesh, shade};
 use plotters::coord::ranged1d::ValueFormatter;
 use plotters::coord::types::RangedCoordf64;
 use plotters::prelude::*;
@@ -12,15 +12,16 @@ type Chart<'a, 'b, X> = ChartContext<'a, SVGBackend<'b>, Cartesian2d<X, RangedCo
 pub(super) fn draw(area: &Area<'_>, plot: &Plot, lines: &Lines) -> Drawn {
     let points = || lines.series.iter().chain(&lines.paper).flat_map(|series| &series.points);
     let right = points().map(|point| point.0).fold(1.0, f64::max);
-    let top = highest(points().map(|point| point.1)) * 1.08;
-    let top = top.max(above_legend(lines));
+    let measured = highest(points().map(|point| point.1));
+    let top = (measured * 1.08).max(above_legend(lines));
+    let height = Height { measured, top };
     let mut builder = builder(area, &plot.title);
     match lines.x.scale {
-        Scale::Linear => within(builder.build_cartesian_2d(0.0..right + 0.7, 0.0..top)?, plot, lines, top)?,
+        Scale::Linear => within(builder.build_cartesian_2d(0.0..right + 0.7, 0.0..top)?, plot, lines, height)?,
         Scale::Logarithmic => {
             let left = points().map(|point| point.0).fold(right, f64::min);
             let x = (left / 1.2..right * 1.2).log_scale();
-            within(builder.build_cartesian_2d(x, 0.0..top)?, plot, lines, top)?;
+            within(builder.build_cartesian_2d(x, 0.0..top)?, plot, lines, height)?;
         }
     }
     let mut keys: Vec<(String, Mark)> = Vec::new();
@@ -43,14 +44,16 @@ fn above_legend(lines: &Lines) -> f64 {
 }
 
 /// Draws inside of a chart.
-fn within<X>(mut chart: Chart<'_, '_, X>, plot: &Plot, lines: &Lines, top: f64) -> Drawn
+fn within<X>(mut chart: Chart<'_, '_, X>, plot: &Plot, lines: &Lines, height: Height) -> Drawn
 where
     X: Ranged<ValueType = f64> + ValueFormatter<f64>,
 {
-    mesh(chart.configure_mesh().x_desc(lines.x.title), plot.y, top)?;
+    let mut style = chart.configure_mesh();
+    style.x_desc(lines.x.title);
+    mesh(style, plot.y, height)?;
     for (nth, spans) in lines.spans.iter().enumerate() {
         let fill = shade(nth).filled();
-        let place = |&(from, to): &(f64, f64)| Rectangle::new([(from, 0.0), (to, top)], fill);
+        let place = |&(from, to): &(f64, f64)| Rectangle::new([(from, 0.0), (to, height.top)], fill);
         chart.draw_series(spans.places.iter().map(place))?;
     }
     for (nth, series) in lines.series.iter().enumerate() {
