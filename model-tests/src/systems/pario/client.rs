@@ -2,7 +2,7 @@
 
 use super::Counts;
 use super::content;
-use super::history::{Call, Cells, Event, What};
+use super::history::{Call, Cells, Event, What, Why};
 use super::requests::{Request, Tile};
 use super::workload::{Durable, PfWork};
 use crate::history::{ClientId, RequestId};
@@ -58,7 +58,11 @@ pub(super) fn told(why: &FsError) -> What {
         FsError::NotFound => What::NotFound,
         FsError::WritesLost => What::Lost,
         FsError::Stale => What::Stale,
-        _ => What::Failed,
+        FsError::Unknown => What::Failed(Why::Unknown),
+        FsError::Full | FsError::Io => What::Failed(Why::Disk),
+        FsError::Member => What::Failed(Why::Member),
+        FsError::Position { .. } => What::Failed(Why::TooFar),
+        other => What::Failed(Why::Other(other.to_string())),
     }
 }
 
@@ -139,7 +143,7 @@ impl<V: Verbs, R: Record<Event>> Teller<'_, V, R> {
                 let said = Some(content::stamped(told.attributes.modified));
                 What::Told { file: handle.0, size: told.size, said }
             }
-            None => What::Failed,
+            None => What::Failed(Why::Other("it is a directory".to_string())),
         };
         self.calls(Call::Stat(file), client.files.stat(&text), told).await.map(drop)
     }

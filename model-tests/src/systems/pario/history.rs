@@ -53,6 +53,13 @@ pub enum Call {
     Meet(u32, u32),
 }
 
+impl Call {
+    /// Whether it is about the bytes of a file that is open.
+    pub fn is_of_bytes(self) -> bool {
+        matches!(self, Call::Write(_) | Call::Read(_) | Call::Append(..) | Call::Truncate(..))
+    }
+}
+
 /// Cells of a file: rows of some side by side.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Cells {
@@ -125,11 +132,28 @@ pub enum What {
     /// The file is not open, says its server.
     Stale,
     /// The call failed; what it did nobody knows.
-    Failed,
+    Failed(Why),
     /// Its user waits no longer. The call goes on: what it does it may do at any time from now on, or never.
     Dropped,
     /// The node has crashed and is there again; the request is nobody's.
     Restarted,
+}
+
+/// Why a call failed, as its client was told.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Why {
+    /// A server began anew, or a stream broke, before it was answered.
+    Unknown,
+    /// A server's disk is full, or has failed.
+    Disk,
+    /// Another member of the group could not do it.
+    Member,
+    /// No file reaches so far.
+    TooFar,
+    /// By name: that is another file's by now, or none's.
+    Replaced,
+    /// What no call is to be told, in words.
+    Other(String),
 }
 
 impl HistoryEvent for Event {
@@ -148,7 +172,7 @@ impl HistoryEvent for Event {
     fn stage(&self) -> Stage {
         match self.what {
             What::Calls(_) => Stage::Asked,
-            What::Stale | What::Failed | What::Dropped | What::Restarted => Stage::Other,
+            What::Stale | What::Failed(_) | What::Dropped | What::Restarted => Stage::Other,
             _ => Stage::Served,
         }
     }
@@ -211,10 +235,23 @@ impl fmt::Display for Timeless<'_> {
             }
             What::Lost => f.write_str("is told that writes are lost"),
             What::Stale => f.write_str("is told that the file is not open"),
-            What::Failed => f.write_str("fails"),
+            What::Failed(why) => write!(f, "fails: {why}"),
             What::Dropped => f.write_str("is dropped"),
             What::Restarted => f.write_str("the node restarts"),
         }
+    }
+}
+
+impl fmt::Display for Why {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Why::Unknown => "nobody knows what became of it",
+            Why::Disk => "a disk is full, or has failed",
+            Why::Member => "another member could not do it",
+            Why::TooFar => "no file reaches so far",
+            Why::Replaced => "the name is not that file's any more",
+            Why::Other(why) => why,
+        })
     }
 }
 

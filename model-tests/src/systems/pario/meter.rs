@@ -41,7 +41,7 @@ impl Meter<Event> for PfMeter {
         match event.what {
             // When it ends nobody knows.
             What::Dropped => return,
-            What::Failed | What::Stale => {
+            What::Failed(_) | What::Stale => {
                 self.failed += 1;
                 return;
             }

@@ -152,7 +152,8 @@ impl System for Files {
         let oracles = FileOracles::new(work.files, work.directories).surviving(work.servers, work.survival());
         let by_stream = work.wire == workload::By::Tcp;
         let oracles = oracles.striped(work.strip);
-        oracles.failing_early(by_stream).losing_open(by_stream || work.guests)
+        let oracles = oracles.failing_early(by_stream).losing_open(by_stream || work.guests);
+        oracles.asking_again(work.storage == workload::Keep::Disk).of_guests(work.guests)
     }
 
     fn start<V: Verbs, R: Record<Event>>(

@@ -261,7 +261,7 @@ impl Linearizable {
                 self.kept(event.request.client, file, began)
             }
             // A close that fails is told of lost writes first: its file is closed, and nobody can be told later.
-            (Call::Close(file), What::Done | What::Stale | What::Failed) => {
+            (Call::Close(file), What::Done | What::Stale | What::Failed(_)) => {
                 self.kept(event.request.client, file, began)
             }
             (Call::Sync(file) | Call::Close(file), What::Lost) => {
@@ -271,7 +271,7 @@ impl Linearizable {
                     _ => Ok(()),
                 }
             }
-            (Call::Sync(file), What::Stale | What::Failed) => {
+            (Call::Sync(file), What::Stale | What::Failed(_)) => {
                 self.unsynced.failed(event.request.client, file);
                 Ok(())
             }
@@ -438,8 +438,7 @@ impl Oracle<Event> for Linearizable {
             }
             _ => {}
         }
-        let of_bytes = matches!(call, Call::Write(_) | Call::Read(_) | Call::Append(..) | Call::Truncate(..));
-        if of_bytes || matches!(call, Call::Sync(_) | Call::Close(_)) {
+        if call.is_of_bytes() || matches!(call, Call::Sync(_) | Call::Close(_)) {
             self.open.insert(event.request, (event.at(), call));
         }
         Ok(())

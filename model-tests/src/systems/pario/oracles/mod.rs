@@ -1,5 +1,6 @@
 //! The promises of files.
 
+mod causes;
 mod cells;
 mod lost;
 mod names;
@@ -11,6 +12,7 @@ mod tests;
 mod together;
 mod told;
 
+pub use causes::Causes;
 pub use cells::{Linearizable, Survival};
 pub use names::Names;
 pub use opened::Opened;
@@ -33,6 +35,7 @@ pub struct FileOracles {
     opened: Opened,
     told: Told,
     together: Together,
+    causes: Causes,
     progress: Returns<Event>,
     /// How many nodes are servers, the first ones.
     servers: u32,
@@ -44,7 +47,8 @@ impl FileOracles {
         let (bytes, progress) = (Linearizable::default(), Returns::default());
         let (names, places) = (Names::new(names, directories), Places::default());
         let (opened, told, together) = (Opened::default(), Told::default(), Together::default());
-        FileOracles { bytes, names, places, opened, told, together, progress, servers: 1 }
+        let causes = Causes::default();
+        FileOracles { bytes, names, places, opened, told, together, causes, progress, servers: 1 }
     }
 
     /// The same where the first so many nodes are servers, and what of theirs survives a crash.
@@ -62,7 +66,7 @@ impl FileOracles {
 
     /// The same where calls may fail whose server lives on, and does later what it was asked: by byte streams.
     pub fn failing_early(mut self, early: bool) -> FileOracles {
-        (self.places.late, self.names.late) = (early, early);
+        (self.places.late, self.names.late, self.causes.by_stream) = (early, early, early);
         self
     }
 
@@ -72,8 +76,27 @@ impl FileOracles {
         self
     }
 
+    /// The same where calls about names are asked again of a home that began anew: it has a log of them.
+    pub fn asking_again(mut self, asks: bool) -> FileOracles {
+        self.causes.asks_again = asks;
+        self
+    }
+
+    /// The same where nodes that are no servers are guests.
+    pub fn of_guests(mut self, guests: bool) -> FileOracles {
+        self.causes.guests = guests.then_some(self.servers);
+        self
+    }
+
+    /// The same where clients call together.
+    pub fn of_groups(mut self, together: bool) -> FileOracles {
+        self.causes.together = together;
+        self
+    }
+
     fn restarted(&mut self, node: u32, at: Nanos) {
         let serves = node < self.servers;
+        self.causes.restarted(node, serves);
         self.bytes.restarted(node, serves, at);
         let all_gone = serves && self.bytes.survival == Survival::Nothing;
         self.names.restarted(node, all_gone);
@@ -83,9 +106,9 @@ impl FileOracles {
         self.progress.node_restarted(node);
     }
 
-    fn all(&mut self) -> [&mut dyn Oracle<Event>; 7] {
-        let FileOracles { bytes, names, places, opened, told, together, progress, .. } = self;
-        [bytes, names, places, opened, told, together, progress]
+    fn all(&mut self) -> [&mut dyn Oracle<Event>; 8] {
+        let FileOracles { bytes, names, places, opened, told, together, causes, progress, .. } = self;
+        [bytes, names, places, opened, told, together, causes, progress]
     }
 }
 
@@ -120,6 +143,10 @@ impl Oracles for FileOracles {
         self.progress.finish(now, healthy).collect()
     }
 
+    fn finish_unharmed(&self) -> Option<Violation> {
+        self.causes.first()
+    }
+
     fn state(&self, mut to: &mut dyn Hasher) {
         self.bytes.hash(&mut to);
         self.names.hash(&mut to);
@@ -127,5 +154,6 @@ impl Oracles for FileOracles {
         self.opened.hash(&mut to);
         self.told.hash(&mut to);
         self.together.hash(&mut to);
+        self.causes.hash(&mut to);
     }
 }

@@ -84,8 +84,7 @@ impl Names {
             Call::Open(name) | Call::Stat(name) | Call::Say(name) => name == number,
             _ => changed(call).any(|name| name == number),
         };
-        let of_bytes = matches!(call, Call::Write(_) | Call::Read(_) | Call::Append(..) | Call::Truncate(..));
-        if of_bytes || matches!(call, Call::Close(_) | Call::Sync(_) | Call::Meet(..)) {
+        if call.is_of_bytes() || matches!(call, Call::Close(_) | Call::Sync(_) | Call::Meet(..)) {
             return;
         }
         let stable = self.names.iter().filter(|(_, name)| name.changing == 0 && name.there.is_some());
@@ -132,7 +131,7 @@ impl Names {
 
     fn ended(&mut self, event: &Event) -> Result<(), String> {
         let Some(open) = self.open.remove(&event.request) else { return Ok(()) };
-        if event.what == What::Dropped || (self.late && event.what == What::Failed) {
+        if event.what == What::Dropped || (self.late && matches!(event.what, What::Failed(_))) {
             self.stays_open(open.call);
             return Ok(());
         }
@@ -299,7 +298,7 @@ enum Done {
 
 fn done(call: Call, name: u32, what: &What) -> Done {
     match (call, what) {
-        (_, What::Failed | What::Stale) => Done::Unknown,
+        (_, What::Failed(_) | What::Stale) => Done::Unknown,
         (Call::Create(_), What::Opened(_)) => Done::Adds(1, Some(true)),
         (Call::Create(_), What::Exists) => Done::Adds(0, Some(true)),
         (Call::Unlink(_), What::Done) => Done::Adds(-1, Some(false)),

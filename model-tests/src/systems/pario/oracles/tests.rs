@@ -1,5 +1,5 @@
 use super::super::content::{Run, Value};
-use super::super::history::{Call, Cells, What};
+use super::super::history::{Call, Cells, What, Why};
 use super::*;
 use crate::history::{ClientId, RequestId};
 
@@ -25,6 +25,7 @@ fn judged(mut oracles: FileOracles, history: &[(u64, (u32, u32), What)]) -> Vec<
 }
 
 const CELLS: Cells = Cells { file: 1, first: 4, cells: 2, rows: 1, stride: 0, bytes: 32 };
+const FAILED: What = What::Failed(Why::Disk);
 const WRITES: What = What::Calls(Call::Write(CELLS));
 const READS: What = What::Calls(Call::Read(CELLS));
 
@@ -92,9 +93,8 @@ fn two_writes_at_once_are_in_one_order_for_all_readers() {
 
 #[test]
 fn a_write_that_failed_may_have_its_effect_late_or_never() {
-    let history = |seen| {
-        [(1, (0, 0), WRITES), (2, (0, 0), What::Failed), (3, (1, 0), READS), (4, (1, 0), has([seen; 2]))]
-    };
+    let history =
+        |seen| [(1, (0, 0), WRITES), (2, (0, 0), FAILED), (3, (1, 0), READS), (4, (1, 0), has([seen; 2]))];
     assert_eq!(said(&history(of(0))), NOTHING);
     assert_eq!(said(&history(Value::Zero)), NOTHING);
 }
@@ -173,7 +173,7 @@ fn what_was_answered_survives_a_crash_of_its_server_and_what_was_not_may_go_thou
             (2, (2, 0), READS),
             (3, (2, 0), has([of(1), of(1)])),
             (4, (0, 9), What::Restarted),
-            (5, (1, 0), What::Failed),
+            (5, (1, 0), FAILED),
             (6, (2, 1), READS),
             (7, (2, 1), has([seen, seen])),
         ]
@@ -232,12 +232,12 @@ fn who_wrote_without_a_sync_is_told_of_the_crash_of_the_server_that_has_it_and_o
             let wrong: &[&str] = if crashed == server { &["bytes"] } else { &[] };
             assert_eq!(synced(number, crashed, What::Done), wrong, "file {number}, server {crashed}");
             assert_eq!(synced(number, crashed, What::Lost), NOTHING);
-            assert_eq!(synced(number, crashed, What::Failed), NOTHING);
+            assert_eq!(synced(number, crashed, FAILED), NOTHING);
         }
     }
     let again = [
         (5, (5, 2), SYNCS),
-        (6, (5, 2), What::Failed),
+        (6, (5, 2), FAILED),
         (7, (2, 9), What::Restarted),
         (8, (5, 3), SYNCS),
         (9, (5, 3), What::Done),
@@ -251,7 +251,7 @@ fn a_name_is_known_again_after_a_call_that_was_alone() {
         [
             (1, (1, 0), What::Calls(Call::Create(0))),
             (2, (0, 9), What::Restarted),
-            (3, (1, 0), What::Failed),
+            (3, (1, 0), FAILED),
             (4, (1, 1), What::Calls(Call::Create(0))),
             (5, (1, 1), What::Exists),
             (6, (2, 0), What::Calls(Call::Open(0))),
@@ -327,7 +327,7 @@ fn a_name_opens_the_file_that_has_it_and_no_other_one() {
         assert_eq!(then(&beside, opens(1, handle)), NOTHING);
     }
     // A call fails that may have given it the other file's name.
-    let failed = [(5, (0, 2), What::Calls(Call::Rename(1, 0))), (6, (0, 2), What::Failed)];
+    let failed = [(5, (0, 2), What::Calls(Call::Rename(1, 0))), (6, (0, 2), FAILED)];
     for handle in [9, 10] {
         assert_eq!(then(&failed, opens(0, handle)), NOTHING);
     }
@@ -363,7 +363,7 @@ fn a_call_of_a_name_that_was_dropped_may_have_its_effect_after_calls_that_began_
     assert_eq!(then(&[(7, (2, 1), CREATES), (8, (2, 1), What::Opened(9))]), ["names"], "one handle twice");
     let mut failed = [&created[..], &dropped, &again].concat();
     failed.extend([(7, (2, 1), CREATES), (8, (2, 1), What::Opened(10))]);
-    failed[3].2 = What::Failed;
+    failed[3].2 = FAILED;
     assert_eq!(said(&failed), ["names"], "its effect came before its end");
     assert_eq!(judged(FileOracles::new(2, 0).failing_early(true), &failed), NOTHING, "by byte streams not");
 }
@@ -402,7 +402,7 @@ fn a_cut_that_was_dropped_may_come_after_appends_that_began_later() {
         said(&in_time(&[&append((10, 20), (0, 0), 64), &cut, &later, &again])).contains(&"places")
     };
     assert!(!told(What::Dropped));
-    assert!(told(What::Failed));
+    assert!(told(FAILED));
 }
 
 #[test]
@@ -438,7 +438,7 @@ fn append((began, ended): (u64, u64), of: (u32, u32), at: u64) -> [Told; 2] {
 }
 
 /// A write that may have made the file long before all else.
-const MAY_REACH: [Told; 2] = [(0, (9, 9), WRITES), (0, (9, 9), What::Failed)];
+const MAY_REACH: [Told; 2] = [(0, (9, 9), WRITES), (0, (9, 9), FAILED)];
 
 /// All that is told of a file that may be long, in the order of time.
 fn in_time(parts: &[&[Told]]) -> Vec<Told> {
@@ -468,7 +468,7 @@ fn no_append_lies_farther_than_all_that_was_asked_for_may_reach() {
     let first = |before: &[Told], at| said(&[before, &append((10, 20), (0, 0), at)].concat());
     assert_eq!(first(&[], 0), NOTHING);
     assert_eq!(first(&[], 64), ["places"], "a hole that nobody asked for");
-    let failed = [(1, (1, 0), APPENDS), (2, (1, 0), What::Failed)];
+    let failed = [(1, (1, 0), APPENDS), (2, (1, 0), FAILED)];
     assert_eq!(first(&failed, 64), NOTHING, "its place may lie before");
     assert_eq!(first(&failed, 128), ["places"]);
     assert_eq!(first(&MAY_REACH, 192), NOTHING);
@@ -492,13 +492,10 @@ fn bytes_are_given_out_again_only_after_a_cut_and_not_before_where_it_cut() {
     assert!(told(&done(2, 8), (30, 40), 64), "it was cut before");
     assert!(told(&done(45, 50), (30, 40), 64), "it was cut afterwards");
     assert!(!told(&done(2, 15), (5, 40), 64), "in either order");
-    let failed = cut(12, Some((18, What::Failed)));
+    let failed = cut(12, Some((18, FAILED)));
     assert!(!told(&failed, (30, 40), 64));
-    let twice = [
-        &append((10, 20), (0, 0), 64)[..],
-        &cut(21, Some((25, What::Failed))),
-        &append((30, 40), (1, 0), 64),
-    ];
+    let twice =
+        [&append((10, 20), (0, 0), 64)[..], &cut(21, Some((25, FAILED))), &append((30, 40), (1, 0), 64)];
     let third = append((50, 60), (0, 1), 64);
     let all = in_time(&[&twice[..], &[&third]].concat());
     assert!(
@@ -535,7 +532,7 @@ fn a_cell_of_which_a_read_that_failed_told_nothing_may_have_been_cut_off_before(
     let told = said(&[
         (1, (2, 0), CUTS),
         (2, (1, 0), READS),
-        (3, (1, 0), What::Failed),
+        (3, (1, 0), FAILED),
         (4, (0, 0), WRITES),
         (5, (2, 0), What::Done),
         (6, (0, 0), What::Done),

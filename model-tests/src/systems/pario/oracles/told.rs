@@ -93,7 +93,7 @@ impl Told {
 
     fn ended(&mut self, event: &Event) -> Result<(), String> {
         let Some(open) = self.open.remove(&event.request) else { return Ok(()) };
-        let is_known = !matches!(event.what, What::Dropped | What::Failed | What::Stale);
+        let is_known = !matches!(event.what, What::Dropped | What::Failed(_) | What::Stale);
         if let Some((file, _)) = extent_of(open.call).filter(|_| is_known) {
             let place = if let What::At(at) = event.what { Some(at) } else { None };
             self.changes(file, |size| size.ends(event.request, place));
@@ -241,6 +241,7 @@ impl Oracle<Event> for Told {
 
 #[cfg(test)]
 mod tests {
+    use super::super::super::history::Why;
     use super::*;
     use crate::history::ClientId;
 
@@ -312,7 +313,7 @@ mod tests {
 
     #[test]
     fn what_failed_may_have_been_said_and_of_which_file_is_known_as_long_as_its_name_stands() {
-        let failed = [&MADE[..], &[(3, 1, SAYS), (4, 1, What::Failed)]].concat();
+        let failed = [&MADE[..], &[(3, 1, SAYS), (4, 1, What::Failed(Why::Disk))]].concat();
         for told in [NOBODY, by(1)] {
             assert_eq!(broken(&[&failed[..], &[(5, 7, ASKS), (6, 7, told)]].concat()), None);
         }

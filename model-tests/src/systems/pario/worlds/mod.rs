@@ -7,7 +7,7 @@ mod shipped;
 mod whole;
 
 use super::history::{Event, What};
-use super::oracles::{FileOracles, Survival};
+use super::oracles::FileOracles;
 use crate::explore::{Entry, Expected, Key};
 use crate::harness::Explored;
 use crate::oracle::{self, Oracle, Oracles};
@@ -93,6 +93,9 @@ worlds! {
     "pario-restart" Way::Durable, "mo", "files: a client makes a file on a disk and looks at it, while its server crashes and comes back";
 }
 
+/// How many names there are.
+const NAMES: u32 = 2;
+
 /// The oracles where nobody looks at a clock: events happen in the order of recording, far apart.
 #[derive(Clone)]
 pub struct InOrder {
@@ -104,12 +107,11 @@ pub struct InOrder {
 
 impl InOrder {
     fn new() -> InOrder {
-        InOrder { oracles: FileOracles::new(2, 0), whole: None, events: 0 }
+        InOrder::of(FileOracles::new(NAMES, 0))
     }
 
-    /// The same of so many servers, whose strips have so many bytes, and what their disks keep of what they answered.
-    fn of(servers: u32, strip: u32, survival: Survival) -> InOrder {
-        let oracles = FileOracles::new(2, 0).surviving(servers, survival).striped(strip);
+    /// The same of these oracles.
+    fn of(oracles: FileOracles) -> InOrder {
         InOrder { oracles, whole: None, events: 0 }
     }
 
@@ -146,6 +148,10 @@ impl Oracles for InOrder {
 
     fn finish(&mut self, now: Nanos, healthy: Nanos) -> Vec<oracle::Violation> {
         self.oracles.finish(now, healthy)
+    }
+
+    fn finish_unharmed(&self) -> Option<oracle::Violation> {
+        self.oracles.finish_unharmed()
     }
 
     fn state(&self, mut to: &mut dyn Hasher) {

@@ -3,7 +3,7 @@
 
 use super::super::client::{file_of, path, told};
 use super::super::content;
-use super::super::history::{self, Cells, Event, What};
+use super::super::history::{self, Cells, Event, What, Why};
 use super::super::workload::PfWork;
 use super::InOrder;
 use super::calls::Call;
@@ -11,7 +11,7 @@ use crate::harness::Recorder;
 use crate::history::RequestId;
 use crate::record::Record;
 use weft_protocols::pario::remote::{Remote, RemoteError, Reply, Request};
-use weft_protocols::pario::{Handle, Pario};
+use weft_protocols::pario::{FsError, Handle, Pario};
 use weft_protocols::rt::Rt;
 use weft_sim::Sim;
 
@@ -20,6 +20,11 @@ pub(super) struct Caller {
     remote: Remote<Sim>,
     work: PfWork,
     recorder: Recorder<InOrder>,
+}
+
+/// What came of a call whose answer is that to another one.
+fn misunderstood() -> What {
+    What::Failed(Why::Other("it is no answer to this".to_string()))
 }
 
 /// The call failed, or was refused: it has been told.
@@ -71,10 +76,13 @@ impl Caller {
         let served = self.remote.serve(request).await;
         happens(match &served {
             Ok(reply) => what(reply),
+            // The file has no name, or another one's.
+            Err(RemoteError::Fs(_, FsError::NotFound)) if call.is_of_bytes() => What::Failed(Why::Replaced),
+            Err(RemoteError::Replaced(_)) => What::Failed(Why::Replaced),
             Err(RemoteError::Fs(_, why)) => told(why),
             // What servers were asked goes on.
             Err(RemoteError::Late(_)) => What::Dropped,
-            Err(_) => What::Failed,
+            Err(why) => What::Failed(Why::Other(why.to_string())),
         });
         served.map_err(|_| Failed)
     }
@@ -104,7 +112,7 @@ impl Caller {
                 opened = Some(*handle);
                 what(*handle, *size)
             }
-            _ => What::Failed,
+            _ => misunderstood(),
         };
         self.asks(id, call, request, tells).await?;
         opened.ok_or(Failed)
@@ -137,7 +145,7 @@ impl Caller {
         let request = Request::Read { name: self.name_of(file), handle, at: 0, len: of.len() as u32 };
         let has = |reply: &Reply| match reply {
             Reply::Bytes(bytes) => What::Has(content::runs(of.file, of.first, bytes, of.bytes as usize)),
-            _ => What::Failed,
+            _ => misunderstood(),
         };
         self.asks(id, history::Call::Read(of), request, has).await.map(drop)
     }
@@ -167,7 +175,7 @@ impl Caller {
             Reply::Names { entries, .. } => {
                 What::Names(entries.iter().map(|entry| file_of(&entry.name)).collect())
             }
-            _ => What::Failed,
+            _ => misunderstood(),
         };
         self.asks(id, history::Call::List, request, names).await.map(drop)
     }

@@ -3,13 +3,13 @@
 use super::super::client::{Client, Teller};
 use super::super::content;
 use super::super::history::{self, Event, What};
-use super::super::oracles::Survival;
+use super::super::oracles::{FileOracles, Survival};
 use super::super::requests::{Request, Tile};
 use super::super::workload::{Access, Durable, Keep, Mover, PfWork};
 use super::super::{Files, Service};
-use super::InOrder;
 use super::calls::Call;
 use super::remote::Caller;
+use super::{InOrder, NAMES};
 use crate::explore::{AnyModel, Coverage, Size, SizeError, Violation};
 use crate::fields::Span;
 use crate::harness::{DRIFT, Harness, Meeting, Member, Model, Quits, Recorder, Requests, Shape, at_rest};
@@ -372,8 +372,11 @@ impl Model for Calls {
     fn oracles(&self) -> InOrder {
         // Where strips lie matters to who is told of lost writes.
         let strip = if self.way.is_asked() { self.work().strip } else { 0 };
-        let oracles = InOrder::of(self.way.servers(), strip, self.way.survival());
-        if self.way == Way::Unit { oracles.of_one_unit() } else { oracles }
+        let (way, servers) = (self.way, self.way.servers());
+        let oracles = FileOracles::new(NAMES, 0).surviving(servers, way.survival()).striped(strip);
+        let oracles = oracles.asking_again(way.has_disk()).of_guests(way.has_guests());
+        let oracles = InOrder::of(oracles.of_groups(self.has_group()));
+        if way == Way::Unit { oracles.of_one_unit() } else { oracles }
     }
 
     fn warms_up(&self) -> bool {

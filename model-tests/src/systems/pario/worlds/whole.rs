@@ -30,7 +30,7 @@ impl Oracle<Event> for Whole {
         match &event.what {
             What::Calls(Call::Write(_)) => _ = self.writes.insert(event.request),
             What::Restarted => self.loose = true,
-            What::Failed | What::Stale => self.loose |= self.writes.remove(&event.request),
+            What::Failed(_) | What::Stale => self.loose |= self.writes.remove(&event.request),
             What::Has(runs) if !self.loose && !is_of_one(runs) => {
                 return Err(Timeless(event).to_string());
             }
@@ -47,7 +47,7 @@ fn is_of_one(runs: &[Run]) -> bool {
 #[cfg(test)]
 mod tests {
     use super::super::super::content::Value;
-    use super::super::super::history::Cells;
+    use super::super::super::history::{Cells, Why};
     use super::*;
     use crate::history::ClientId;
 
@@ -76,8 +76,8 @@ mod tests {
                 && !may_have(std::slice::from_ref(&writes), [1, 0])
         );
         assert!(!may_have(&ended(What::Done), [0, 1]) && !may_have(&ended(What::Dropped), [0, 1]));
-        assert!(may_have(&ended(What::Failed), [0, 1]));
+        assert!(may_have(&ended(What::Failed(Why::Unknown)), [0, 1]));
         assert!(may_have(&[(0, What::Restarted)], [0, 1]));
-        assert!(!may_have(&[(2, What::Failed)], [0, 1]), "that was no write");
+        assert!(!may_have(&[(2, What::Failed(Why::Unknown))], [0, 1]), "that was no write");
     }
 }

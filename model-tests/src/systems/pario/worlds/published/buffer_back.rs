@@ -89,7 +89,7 @@ async fn call(rt: Rt<Sim>, mesh: Mesh<Sim>, mut inbox: Inbox, recorder: Recorder
     happens(0, What::Calls(Call::Read(CELLS)));
     ask(&mesh, READ, &buffer);
     rt.yield_now().await;
-    happens(0, What::Failed);
+    happens(0, What::Dropped);
 
     happens(1, What::Calls(Call::Write(CELLS)));
     let mut bytes = [0; LEN];

@@ -4,7 +4,7 @@
 //! back.
 
 use super::super::super::Files;
-use super::super::super::history::{Call, What};
+use super::super::super::history::{Call, What, Why};
 use super::super::InOrder;
 use super::{Came, End, Teller};
 use crate::explore::Violation;
@@ -173,14 +173,14 @@ async fn call(teller: Teller, mut end: End, again: bool) {
     let told = match answer(&mut end, CREATE, again).await {
         Some(OPENED) => What::Opened(1),
         Some(_) => What::Exists,
-        None => What::Failed,
+        None => What::Failed(Why::Unknown),
     };
     teller.happens(0, told);
     teller.happens(1, What::Calls(Call::Open(0)));
     let told = match answer(&mut end, OPEN, true).await {
         Some(OPENED) => What::Opened(1),
         Some(_) => What::NotFound,
-        None => What::Failed,
+        None => What::Failed(Why::Unknown),
     };
     teller.happens(1, told);
 }

@@ -97,7 +97,7 @@ async fn write(teller: Teller, mut end: End) {
                 let _ = end.mesh.write(SERVER, place, &bytes).await;
                 end.send(SERVER, MOVED, &[]);
             }
-            GIVEN_UP => return teller.happens(0, What::Failed),
+            GIVEN_UP => return teller.happens(0, What::Dropped),
             WRITTEN => {
                 teller.happens(0, What::Done);
                 teller.happens(1, What::Calls(Call::Read(cells)));
