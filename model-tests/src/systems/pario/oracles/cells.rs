@@ -258,19 +258,14 @@ impl Linearizable {
                     let of_file = self.cells.range_mut((file, 0)..=(file, u64::MAX));
                     of_file.for_each(|(_, cell)| cell.synced(began, crashed));
                 }
+                self.unsynced.covered(event.request.client, file);
                 self.kept(event.request.client, file, began)
             }
             // A close that fails is told of lost writes first: its file is closed, and nobody can be told later.
             (Call::Close(file), What::Done | What::Stale | What::Failed(_)) => {
                 self.kept(event.request.client, file, began)
             }
-            (Call::Sync(file) | Call::Close(file), What::Lost) => {
-                self.unsynced.told(event.request.client, file);
-                match self.crashed {
-                    Nanos::ZERO => Err("is told of lost writes, and no server has crashed".to_string()),
-                    _ => Ok(()),
-                }
-            }
+            (Call::Sync(file) | Call::Close(file), What::Lost) => self.lost(event.request.client, file),
             (Call::Sync(file), What::Stale | What::Failed(_)) => {
                 self.unsynced.failed(event.request.client, file);
                 Ok(())
@@ -278,7 +273,10 @@ impl Linearizable {
             // A write that failed or was dropped may have its effect at any time.
             _ => Ok(()),
         };
-        self.answered(event, call);
+        self.answered(event, call, began);
+        if let (Call::Close(file), true) = (call, event.what != What::Dropped) {
+            self.unsynced.closed(event.request.client, file);
+        }
         self.cuts.retain(|cut| cut.ended >= oldest);
         if let Call::Write(cells) | Call::Read(cells) = call {
             for cell in cells.all() {
@@ -292,19 +290,19 @@ impl Linearizable {
     }
 
     /// A write was answered, if the call is one.
-    fn answered(&mut self, event: &Event, call: Call) {
-        let (client, at) = (event.request.client, event.at());
+    fn answered(&mut self, event: &Event, call: Call, began: Nanos) {
+        let (client, times) = (event.request.client, (began, event.at()));
         match (call, &event.what) {
             (Call::Write(cells), What::Done) => {
                 let bytes = u64::from(cells.bytes);
                 for first in cells.rows() {
                     let row = first * bytes..(first + u64::from(cells.cells)) * bytes;
-                    self.unsynced.answered(client, cells.file, &row, at);
+                    self.unsynced.answered(client, cells.file, &row, times);
                 }
             }
             (Call::Append(file, cells, bytes), What::At(first)) => {
                 let end = first + u64::from(cells) * u64::from(bytes);
-                self.unsynced.answered(client, file, &(*first..end), at);
+                self.unsynced.answered(client, file, &(*first..end), times);
             }
             _ => {}
         }
@@ -399,6 +397,15 @@ impl Linearizable {
         match lost && self.survival == Survival::Synced {
             true => Err("is not told that its server crashed since it wrote".to_string()),
             false => Ok(()),
+        }
+    }
+
+    /// A client is told that something of a file is lost that it wrote and did not sync.
+    fn lost(&mut self, client: ClientId, file: u64) -> Result<(), String> {
+        let may_be = self.unsynced.lost(client, file);
+        match may_be && self.survival != Survival::Answered {
+            true => Ok(()),
+            false => Err("is told of lost writes, and has none of which it was not told before".to_string()),
         }
     }
 

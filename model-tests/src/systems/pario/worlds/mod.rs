@@ -77,7 +77,7 @@ worlds! {
     "pario-listed-twice" Way::Paged, "ki,cu", "files: a client lists names of which no two fit into an answer, and another one makes one and removes it meanwhile";
     "pario-unit" Way::Unit, "r,w,r", "files: a client writes a unit of two rows on a disk, and two others read it at the same time";
     "pario-lost" Way::Asked, "hwx,", "files: a client writes a file on a disk that is asked for safety, and closes it, while its server crashes and comes back";
-    "pario-lost-synced" Way::Asked, "hwywx,", "files: the same of one that syncs in between";
+    "pario-lost-synced" Way::Asked, "hwyywx,", "files: the same of one that syncs twice in between";
     "pario-lost-spread" Way::AskedSpread, "hwx,", "files: the same over the disks of two servers, of which either crashes and comes back";
     "pario-told" Way::Eager, "cve,eve", "files: two clients make a file, say what it is and ask for it";
     "pario-told-restart" Way::Durable, "mve", "files: a client makes a file on a disk, says what it is and asks for it, while its server crashes and comes back";
