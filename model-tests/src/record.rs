@@ -18,11 +18,6 @@ pub trait Record<E>: Clone + 'static {
     /// The next event of the history.
     fn record(&self, event: E);
 
-    /// A client makes no request until then: it rests.
-    fn rests(&self, until: Nanos) {
-        let _ = until;
-    }
-
     /// Ends once the history has what was recorded so far. A client waits for it before it goes on with what it was given
     /// and before it gives it back: where the history is kept on another machine, the order in which events arrive there is
     /// then one in which they can have happened. At once, where the history is at hand.
@@ -54,8 +49,6 @@ struct Pages<O: Oracles, M> {
     meter: M,
     first: Option<Nanos>,
     last: Nanos,
-    /// Until when clients rest at the latest.
-    rest: Nanos,
     history: Option<Vec<O::Event>>,
     /// Is told of every event.
     listener: Option<Listener<O::Event>>,
@@ -78,7 +71,6 @@ impl<O: Oracles, M: Meter<O::Event>> Recorder<O, M> {
             meter,
             first: None,
             last: Nanos::ZERO,
-            rest: Nanos::ZERO,
             history: None,
             listener: None,
         })))
@@ -112,10 +104,9 @@ impl<O: Oracles, M: Meter<O::Event>> Recorder<O, M> {
         look(&pages.meter, pages.judge.oracles())
     }
 
-    /// Since when no client says anything, or when those that rest will at the latest.
-    pub fn silent_since(&self) -> Nanos {
-        let pages = self.0.borrow();
-        pages.last.max(pages.rest)
+    /// When the last event was.
+    pub fn last(&self) -> Nanos {
+        self.0.borrow().last
     }
 
     /// From the first event to the last.
@@ -127,7 +118,7 @@ impl<O: Oracles, M: Meter<O::Event>> Recorder<O, M> {
 
 impl<O: Oracles, M: Meter<O::Event>> Record<O::Event> for Recorder<O, M> {
     fn record(&self, event: O::Event) {
-        let Pages { judge, meter, first, last, history, listener, .. } = &mut *self.0.borrow_mut();
+        let Pages { judge, meter, first, last, history, listener } = &mut *self.0.borrow_mut();
         judge.observe(&event);
         meter.measure(&event);
         first.get_or_insert(event.at());
@@ -138,10 +129,5 @@ impl<O: Oracles, M: Meter<O::Event>> Record<O::Event> for Recorder<O, M> {
         if let Some(history) = history {
             history.push(event);
         }
-    }
-
-    fn rests(&self, until: Nanos) {
-        let rest = &mut self.0.borrow_mut().rest;
-        *rest = until.max(*rest);
     }
 }

@@ -304,7 +304,15 @@ impl<S: System> Member<S> {
             let calls = S::client(&self.service, id);
             let quits = self.quits.map(|quits| quits.by(self.seed, id));
             let plan = S::plan(&plans, id);
-            let client = client::<S, Hw>(rt.clone(), calls, id, plan, (until, quits), self.post.clone());
+            let client = client::<S, Hw>(
+                rt.clone(),
+                calls,
+                id,
+                plan,
+                (until, quits),
+                self.post.clone(),
+                Rc::default(),
+            );
             self.clients.borrow_mut().push(rt.spawn(client));
         }
     }

@@ -1,5 +1,6 @@
 //! A judge: a system's oracles, those of every system, and their verdicts.
 
+use super::returns::PROGRESS;
 use super::{Conduct, Leaks, Leftover, Oracles, Sanitizer, Standing, Violation};
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -69,6 +70,12 @@ impl<O: Oracles> Judge<O> {
     /// Judges the end: the requests that are still open after nothing went wrong for a while.
     pub fn judge_end(&mut self, now: Nanos, healthy: Nanos) {
         self.oracles.finish(now, healthy).into_iter().for_each(|violation| self.verdicts.add(violation));
+    }
+
+    /// Judges a client of a node that waits though nothing that it asked for is open.
+    pub fn judge_client(&mut self, now: Nanos, node: u32) {
+        let text = format!("a client of n{node} does not go on, and nothing that it asked for is open");
+        self.verdicts.add(Violation { oracle: PROGRESS, at: now, text });
     }
 
     /// Judges the end of what no fault has struck: what one would excuse.

@@ -5,6 +5,9 @@ use crate::history::{ClientId, HistoryEvent, RequestId, Stage};
 use std::collections::BTreeMap;
 use weft_verbs::Nanos;
 
+/// The oracle's name, of every system.
+pub(super) const PROGRESS: &str = "progress";
+
 /// An event of a call: it begins one, or ends it.
 pub trait CallEvent: HistoryEvent {
     /// The request that the call is of.
@@ -72,7 +75,7 @@ impl<E: CallEvent> Returns<E> {
 
 impl<E: CallEvent> Oracle<E> for Returns<E> {
     fn name(&self) -> &'static str {
-        "progress"
+        PROGRESS
     }
 
     fn promise(&self) -> &'static str {

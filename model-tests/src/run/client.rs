@@ -4,10 +4,12 @@ use crate::history::{ClientId, RequestId};
 use crate::record::Record;
 use crate::scenario::Quitter;
 use crate::system::{System, Until};
+use std::cell::Cell;
+use std::rc::Rc;
 use weft_protocols::rt::Rt;
 use weft_verbs::{Nanos, Verbs};
 
-/// One client: it makes the requests of its plan, one after the other.
+/// One client: it makes the requests of its plan, one after the other, and says when it rests between two.
 pub async fn client<S: System, V: Verbs>(
     rt: Rt<V>,
     mut calls: S::Client<V>,
@@ -15,6 +17,7 @@ pub async fn client<S: System, V: Verbs>(
     mut plan: S::Plan,
     (until, mut quits): (Until, Option<Quitter>),
     record: impl Record<S::Event>,
+    rests: Rc<Cell<bool>>,
 ) {
     let goes_on = |number| match until {
         Until::Requests(most) => number < most,
@@ -23,10 +26,9 @@ pub async fn client<S: System, V: Verbs>(
     let mut number = 0;
     while goes_on(number) {
         let (think, request) = S::next(&mut plan);
-        if think > Nanos::ZERO {
-            record.rests(rt.now().saturating_add(think));
-        }
+        rests.set(true);
         rest(&rt, think).await;
+        rests.set(false);
         let id = RequestId { client: id, number };
         let leaves = quits.as_mut().and_then(Quitter::next).filter(|_| S::may_drop(&calls, &request));
         match leaves {

@@ -27,6 +27,7 @@ impl<S: System> World<S> {
         self.fabric.stop_faults();
         self.bring_all_back()?;
         let (settled, healthy) = self.settle(&mut options)?;
+        self.judge_clients(settled);
         self.come_to_rest(&mut options)?;
         // What a request has been told may be explained by what others learn later, as that its node is out.
         self.recorder.judge(|judge| judge.judge_end(settled, healthy));
@@ -121,6 +122,17 @@ impl<S: System> World<S> {
         Ok((now, now - healed))
     }
 
+    /// Nobody may wait any more. Where a request is open, its oracle says so; of what a client waits for beside its requests' calls, as of a
+    /// guest's farewell, no oracle hears.
+    fn judge_clients(&self, now: Nanos) {
+        if self.recorder.judge(|judge| judge.unended()) > 0 {
+            return;
+        }
+        for client in self.clients.iter().filter(|client| client.is_busy()) {
+            self.recorder.judge(|judge| judge.judge_client(now, client.node));
+        }
+    }
+
     /// Nobody asks for anything any more: what is under way comes to its end.
     fn come_to_rest(&mut self, options: &mut RunOptions<'_>) -> Result<(), RunError> {
         let end = self.fabric.now() + REST;
@@ -181,7 +193,8 @@ impl<S: System> World<S> {
         self.recorder.judge(|judge| judge.judge_memory(all, &first));
     }
 
-    /// Nothing may be left over. After requests that did not end much is, and they have been reported.
+    /// Nothing may be left over. After requests that did not end much is, and they have been reported; and while a client rests between two
+    /// nothing is over.
     fn judge_leaks(&mut self) {
         if !self.all_done() {
             return;
@@ -213,5 +226,28 @@ impl<S: System> World<S> {
                 Err(RunError::Interrupted { at: now, log_error })
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::run::Verdict;
+    use crate::systems::pario::Files;
+
+    #[test]
+    fn a_client_that_does_not_go_on_though_nothing_is_open_is_told_of() {
+        let text = "[cluster]\nnodes = 2\n[workload]\nkind = \"pario\"\naccess = \"mix\"\nrequests = 2\n";
+        let scenario = crate::parse(text).expect("a good scenario");
+        let verdict = |waits: bool| {
+            let mut world = World::<Files>::seeded(&scenario, 1).expect("a good scenario");
+            world.start_clients();
+            if waits {
+                world.start(1, std::future::pending());
+            }
+            world.run(RunOptions::default()).expect("it runs").verdict
+        };
+        assert_eq!(verdict(false), Verdict::Held);
+        assert_eq!(verdict(true), Verdict::Violated);
     }
 }

@@ -51,7 +51,7 @@ impl<S: System> World<S> {
         self.crashes.push(kind);
         S::crashed(node.0, now, &self.recorder);
         // Its clients are gone with it.
-        self.clients.retain(|(on, _)| *on != node.0);
+        self.clients.retain(|client| client.node != node.0);
         self.down.0.push((lasts.map_or(Nanos::MAX, |lasts| now + lasts), node));
         Ok(true)
     }

@@ -9,6 +9,7 @@ use crate::history::ClientId;
 use crate::record::Recorder;
 use crate::scenario::{self, Connect, FaultKind, Membership, Scenario};
 use crate::system::{Amount, Place, System, Until};
+use std::cell::Cell;
 use std::rc::Rc;
 use weft_protocols::members::{Members, MembersError};
 use weft_protocols::rt::{JoinHandle, Rt, RtConfig};
@@ -26,6 +27,26 @@ pub struct Machine<S: System> {
     pub service: S::Service<Sim>,
 }
 
+/// What makes the requests of one client.
+pub(super) struct Client {
+    /// Where it runs.
+    pub(super) node: u32,
+    task: JoinHandle<()>,
+    /// It rests between two requests.
+    rests: Rc<Cell<bool>>,
+}
+
+impl Client {
+    fn is_done(&self) -> bool {
+        self.task.is_finished()
+    }
+
+    /// Whether it is in the middle of a request.
+    pub(super) fn is_busy(&self) -> bool {
+        !self.is_done() && !self.rests.get()
+    }
+}
+
 /// A cluster with a system's service on every machine. Nothing in it is shared with another world.
 pub struct World<S: System> {
     pub(super) fabric: Fabric,
@@ -35,8 +56,7 @@ pub struct World<S: System> {
     pub(super) scenario: Scenario,
     pub(super) work: S::Workload,
     pub(super) seed: u64,
-    /// The clients' tasks, each with its node.
-    pub(super) clients: Vec<(u32, JoinHandle<()>)>,
+    pub(super) clients: Vec<Client>,
     /// The system's settings for each node's connections.
     meshes: Vec<MeshConfig>,
     plans: Rc<S::Plans>,
@@ -162,22 +182,23 @@ impl<S: System> World<S> {
             let id = ClientId { node: place.node, index };
             let (calls, plan) = (S::client(service, id), S::plan(&self.plans, id));
             let quits = self.scenario.quits.map(|quits| quits.by(self.seed, id));
-            client::client::<S, Sim>(place.rt.clone(), calls, id, plan, (until, quits), self.recorder.clone())
+            let (rt, record, rests) = (place.rt.clone(), self.recorder.clone(), Rc::default());
+            let until = (until, quits);
+            let client = client::client::<S, Sim>(rt, calls, id, plan, until, record, Rc::clone(&rests));
+            Client { node: place.node, task: place.rt.spawn(client), rests }
         };
-        let clients = (0..clients).map(start);
-        self.clients.extend(clients.map(|client| (node as u32, place.rt.spawn(client))));
+        self.clients.extend((0..clients).map(start));
     }
 
     /// Adds a task to those that must end before the run does; for clients of a test's own.
     pub fn start(&mut self, node: usize, task: impl Future<Output = ()> + 'static) {
-        let handle = self.machines[node].place.rt.spawn(task);
-        self.clients.push((node as u32, handle));
+        let task = self.machines[node].place.rt.spawn(task);
+        self.clients.push(Client { node: node as u32, task, rests: Rc::default() });
     }
 
     /// Whether all clients are done, and all that they asked for has ended.
     pub fn all_done(&self) -> bool {
-        self.clients.iter().all(|(_, client)| client.is_finished())
-            && self.recorder.judge(|judge| judge.unended()) == 0
+        self.clients.iter().all(Client::is_done) && self.recorder.judge(|judge| judge.unended()) == 0
     }
 
     /// Until when clients go on making requests, if the scenario says so.
