@@ -326,8 +326,14 @@ impl<V: Verbs, R: Record<Event>> Teller<'_, V, R> {
     }
 
     /// Cuts a file to nothing as a member of a group: the first one does, and the others know it when their call ends.
-    pub async fn cut_together(&self, group: &Group<V>, file: &File<V>, meets: Call) -> Result<(), FsError> {
-        let call = if group.is_first() { Call::Truncate(file.handle().0, 0, 0) } else { meets };
+    pub async fn cut_together(
+        &self,
+        group: &Group<V>,
+        first: ClientId,
+        file: &File<V>,
+    ) -> Result<(), FsError> {
+        let handle = file.handle().0;
+        let call = if group.is_first() { Call::Truncate(handle, 0, 0) } else { Call::CutBy(first, handle) };
         self.calls(call, group.resize(file, 0), |()| What::Done).await
     }
 

@@ -1,7 +1,7 @@
 //! What the clients of files asked for and what they got.
 
 use super::content::{Run, Value};
-use crate::history::{HistoryEvent, RequestId, Stage};
+use crate::history::{ClientId, HistoryEvent, RequestId, Stage};
 use crate::oracle::CallEvent;
 use serde::{Deserialize, Serialize};
 use std::fmt;
@@ -51,6 +51,8 @@ pub enum Call {
     Truncate(u64, u64, u32),
     /// Waits until so many members of a group have come to a barrier, by its number.
     Meet(u32, u32),
+    /// Waits until the first member of a group, which is this client, has cut a file.
+    CutBy(ClientId, u64),
 }
 
 impl Call {
@@ -273,6 +275,7 @@ impl fmt::Display for Call {
             Call::Append(file, cells, _) => write!(f, "append {cells} cells to {file:x}"),
             Call::Truncate(file, cells, _) => write!(f, "truncate {file:x} to {cells} cells"),
             Call::Meet(barrier, _) => write!(f, "barrier {barrier}"),
+            Call::CutBy(first, file) => write!(f, "resize {file:x} together with {first}"),
         }
     }
 }

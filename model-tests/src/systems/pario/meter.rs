@@ -65,9 +65,11 @@ impl Meter<Event> for PfMeter {
                 self.written += u64::from(cells) * u64::from(bytes);
                 &mut self.writes
             }
-            Call::Rename(..) | Call::MakeDirectory(_) | Call::Truncate(..) | Call::Meet(..) => {
-                &mut self.others
-            }
+            Call::Rename(..)
+            | Call::MakeDirectory(_)
+            | Call::Truncate(..)
+            | Call::Meet(..)
+            | Call::CutBy(..) => &mut self.others,
         };
         times.add(event.at() - since);
     }

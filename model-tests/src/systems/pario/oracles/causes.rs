@@ -73,7 +73,8 @@ impl Causes {
             | Call::Read(_)
             | Call::Append(..)
             | Call::Truncate(..)
-            | Call::Meet(..) => is_lost,
+            | Call::Meet(..)
+            | Call::CutBy(..) => is_lost,
         }
     }
 }

@@ -252,6 +252,7 @@ impl Linearizable {
             (Call::Truncate(file, from, _), What::Done) => {
                 self.is_cut(event.request, (file, from), event.at())
             }
+            (Call::CutBy(first, file), What::Done) => self.is_cut_by(first, file, event.at()),
             (Call::Sync(file), What::Done) => {
                 let crashed = self.crashed;
                 if crashed < began {
@@ -376,7 +377,7 @@ impl Linearizable {
 
     fn is_cut(&mut self, request: RequestId, (file, from): (u64, u64), ended: Nanos) -> Result<(), String> {
         let Some(cut) = self.cuts.iter_mut().find(|cut| cut.request == request) else { return Ok(()) };
-        cut.ended = ended;
+        cut.ended = cut.ended.min(ended);
         // Durable, unless nothing is.
         let survival = Survival::Answered;
         let seen = Seen { began: cut.began, ended, wrote: true, crashed: self.crashed, survival };
@@ -389,6 +390,15 @@ impl Linearizable {
             saw.map_err(|why| format!("cell {} has {why}", number.1))
         };
         self.cells.range_mut((file, from)..=(file, u64::MAX)).map(saw).fold(Ok(()), Result::and)
+    }
+
+    /// A member of a group is told that the first one has cut a file: it has by now, though that one may not be told yet.
+    fn is_cut_by(&mut self, first: ClientId, file: u64, at: Nanos) -> Result<(), String> {
+        let cut = self.open.iter().find_map(|(request, (_, call))| match call {
+            Call::Truncate(of, from, _) if *of == file && request.client == first => Some((*request, *from)),
+            _ => None,
+        });
+        cut.map_or(Ok(()), |(request, from)| self.is_cut(request, (file, from), at))
     }
 
     /// A client is told that nothing of a file is lost that it wrote and did not sync.
@@ -445,9 +455,13 @@ impl Oracle<Event> for Linearizable {
             }
             _ => {}
         }
-        if call.is_of_bytes() || matches!(call, Call::Sync(_) | Call::Close(_)) {
+        if call.is_of_bytes() || matches!(call, Call::Sync(_) | Call::Close(_) | Call::CutBy(..)) {
             self.open.insert(event.request, (event.at(), call));
         }
         Ok(())
     }
 }
+
+#[cfg(test)]
+#[path = "cells_tests.rs"]
+mod tests;

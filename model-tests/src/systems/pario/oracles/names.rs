@@ -84,7 +84,9 @@ impl Names {
             Call::Open(name) | Call::Stat(name) | Call::Say(name) => name == number,
             _ => changed(call).any(|name| name == number),
         };
-        if call.is_of_bytes() || matches!(call, Call::Close(_) | Call::Sync(_) | Call::Meet(..)) {
+        if call.is_of_bytes()
+            || matches!(call, Call::Close(_) | Call::Sync(_) | Call::Meet(..) | Call::CutBy(..))
+        {
             return;
         }
         let stable = self.names.iter().filter(|(_, name)| name.changing == 0 && name.there.is_some());

@@ -449,7 +449,8 @@ impl Calls {
         let member = all.iter().position(|member| *member == client)?;
         let members = all.len() as u32;
         let group = files.group(GROUP, member as u32, members).expect("a member is one of all");
-        Some(Membership { group, members, met: Cell::new(0) })
+        let first = ClientId { node: self.way.node_of(all[0]), index: 0 };
+        Some(Membership { group, first, members, met: Cell::new(0) })
     }
 
     fn spawn(&self, state: &State, members: &[Member], recorder: &Recorder<InOrder>) {
@@ -489,9 +490,11 @@ async fn warm_up(
 /// A client's part of the group.
 struct Membership {
     group: Group<Sim>,
+    /// The first member.
+    first: ClientId,
     /// How many members there are.
     members: u32,
-    /// How often this one has called together with the others.
+    /// To how many barriers this one has come.
     met: Cell<u32>,
 }
 
@@ -575,18 +578,18 @@ impl User {
         client: &Client<Sim>,
         call: Call,
     ) -> Result<(), FsError> {
-        let Some(Membership { group, members, met }) = &self.group else { return Ok(()) };
-        // Who waits for the first one alone is one of one.
-        let all = if call == Call::Meet { *members } else { 1 };
-        let meets = history::Call::Meet(met.replace(met.get() + 1), all);
+        let Some(Membership { group, first, members, met }) = &self.group else { return Ok(()) };
         match (call, &client.open) {
             (Call::MakeTogether, _) => match teller.create_together(client, group, 0).await {
                 Ok(file) => teller.close(client, file).await,
                 Err(why) => Err(why),
             },
-            (Call::CutTogether, Some(open)) => teller.cut_together(group, open, meets).await,
+            (Call::CutTogether, Some(open)) => teller.cut_together(group, *first, open).await,
             (Call::CutTogether, None) => Err(FsError::Stale),
-            _ => teller.meet(group, meets).await,
+            _ => {
+                let meets = history::Call::Meet(met.replace(met.get() + 1), *members);
+                teller.meet(group, meets).await
+            }
         }
     }
 }
