@@ -46,15 +46,15 @@ impl Known {
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Cell {
     known: Vec<Known>,
-    /// A crash may have left anything in it.
-    loose: bool,
+    /// Since then there may be anything in it: a crash, or a disk that was full, may have left a part of a write.
+    loose: Option<Nanos>,
 }
 
 impl Default for Cell {
     fn default() -> Cell {
         let (value, zero, superseded) = (Value::Zero, Nanos::ZERO, Nanos::MAX);
         let nothing = Known { value, ended: zero, began: zero, superseded, answered: zero, durable: true };
-        Cell { known: vec![nothing], loose: false }
+        Cell { known: vec![nothing], loose: None }
     }
 }
 
@@ -95,7 +95,8 @@ impl Cell {
 
     /// A call that wrote or read a value began and ended; one that has not ended does at `MAX`.
     pub(super) fn saw(&mut self, value: Value, seen: Seen) -> Result<(), String> {
-        if self.loose {
+        // Of a write that is all of the cell since then it is known when.
+        if self.loose.is_some_and(|since| !seen.wrote || seen.began <= since) {
             return Ok(());
         }
         let Some(place) = self.known.iter().position(|known| known.value == value) else {
@@ -124,11 +125,22 @@ impl Cell {
     }
 
     /// A server has crashed. A sector is kept or lost as a whole, and what is longer may be in pieces.
-    pub(super) fn crashed(&mut self, survival: Survival, bytes: u32) {
+    pub(super) fn crashed(&mut self, survival: Survival, bytes: u32, at: Nanos) {
         let open = self.known.iter().any(|known| !known.durable);
         let keeps = matches!(survival, Survival::Answered | Survival::Synced);
-        self.loose |= !keeps || (open && bytes > SECTOR);
+        if !keeps || (open && bytes > SECTOR) {
+            self.loose = Some(at);
+        }
         self.known.iter_mut().filter(|known| !known.durable).for_each(|known| known.ended = Nanos::MAX);
+    }
+
+    /// A write of all of it that began then is answered, and no other call of it is under way: what there was before is gone, and what had
+    /// been answered before then, whether the crash left it or not, does not come back.
+    fn settles(&mut self, began: Nanos) {
+        if self.loose.take_if(|since| *since < began).is_some() {
+            let over = self.known.iter_mut().filter(|known| known.answered < began);
+            over.for_each(|known| known.ended = known.ended.min(known.answered));
+        }
     }
 
     pub(super) fn written(&mut self, value: Value, began: Nanos) {
@@ -275,6 +287,9 @@ impl Linearizable {
             _ => Ok(()),
         };
         self.answered(event, call, began);
+        if let (Call::Write(cells), What::Done) = (call, &event.what) {
+            self.settles(cells, began);
+        }
         if let (Call::Close(file), true) = (call, event.what != What::Dropped) {
             self.unsynced.closed(event.request.client, file);
         }
@@ -288,6 +303,21 @@ impl Linearizable {
             }
         }
         judged.map_err(|why| format!("{}: {why}", Timeless(event)))
+    }
+
+    /// A write was answered. Who reads its cells meanwhile may still be told of what was there before.
+    fn settles(&mut self, cells: Cells, began: Nanos) {
+        let is_of_file = |call: &Call| match call {
+            Call::Write(other) | Call::Read(other) => other.file == cells.file,
+            Call::Append(file, ..) | Call::Truncate(file, ..) => *file == cells.file,
+            _ => false,
+        };
+        if self.open.values().any(|(_, call)| is_of_file(call)) {
+            return;
+        }
+        for cell in cells.all() {
+            self.cells.get_mut(&(cells.file, cell)).into_iter().for_each(|cell| cell.settles(began));
+        }
     }
 
     /// A write was answered, if the call is one.
@@ -349,7 +379,7 @@ impl Linearizable {
         // A disk that was full has left a part of a cell.
         if !at.is_multiple_of(cell) {
             let of_file = self.cells.range_mut((file, 0)..=(file, u64::MAX));
-            of_file.for_each(|(_, cell)| cell.loose = true);
+            of_file.for_each(|(_, cell)| cell.loose = Some(ended));
             return Ok(());
         }
         let all = Cells { file, first: at / cell, cells, rows: 1, stride: 0, bytes };
@@ -426,7 +456,7 @@ impl Linearizable {
         if serves {
             self.crashed = at;
             let (survival, bytes) = (self.survival, self.bytes);
-            self.cells.values_mut().for_each(|cell| cell.crashed(survival, bytes));
+            self.cells.values_mut().for_each(|cell| cell.crashed(survival, bytes, at));
         }
     }
 }

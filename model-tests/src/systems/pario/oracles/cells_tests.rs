@@ -40,6 +40,24 @@ fn reads(node: u32, by: Option<u32>) -> Vec<(u32, What)> {
 }
 
 #[test]
+fn what_is_written_after_a_crash_is_there_though_that_may_have_left_anything() {
+    for survival in [Survival::Synced, Survival::Names, Survival::Nothing] {
+        let crashed = [writes(1), vec![(0, What::Restarted)]].concat();
+        let then = |rest: &[Vec<(u32, What)>]| may_be(survival, &[crashed.clone(), rest.concat()].concat());
+        assert!(then(&[reads(9, Some(7))]), "{survival:?}: a part of something");
+        assert!(then(&[writes(2), reads(9, Some(2))]), "{survival:?}");
+        for old in [None, Some(1), Some(7)] {
+            assert!(!then(&[writes(2), reads(9, old)]), "{survival:?}: it was written since");
+            let both = writes(2);
+            let beside = [both[..1].to_vec(), reads(9, old)[..1].to_vec(), both[1..].to_vec()].concat();
+            assert!(then(&[beside, reads(9, old)[1..].to_vec()]), "{survival:?}: it was read meanwhile");
+        }
+        let again = [writes(2), vec![(0, What::Restarted)], reads(9, Some(7))];
+        assert!(then(&again), "{survival:?}: another crash");
+    }
+}
+
+#[test]
 fn a_file_is_cut_once_any_member_of_the_group_is_told_so() {
     let cuts = [writes(1), vec![(1, What::Calls(Call::Truncate(FILE, 0, 0)))]].concat();
     let then =

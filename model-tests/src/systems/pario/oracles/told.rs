@@ -185,7 +185,7 @@ impl Told {
         self.sizes.values_mut().for_each(|size| size.crashed(survival));
         // (Attributes are changed in the log, where no sector is old and new.)
         let names = if survival == Survival::Nothing { Survival::Nothing } else { Survival::Answered };
-        self.said.values_mut().for_each(|said| said.crashed(names, 0));
+        self.said.values_mut().for_each(|said| said.crashed(names, 0, at));
         if survival == Survival::Nothing {
             self.names.values_mut().for_each(|name| {
                 name.version += 1;
