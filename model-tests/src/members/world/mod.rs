@@ -9,6 +9,7 @@
 mod end;
 mod execution;
 mod happening;
+mod left_out;
 mod telling;
 
 pub(super) use execution::Execution;
@@ -117,6 +118,7 @@ impl World {
             while !world.nodes.iter().flatten().any(Node::has) {
                 (0..rules.nodes).for_each(|node| world.happen(Happening::Take { node, downwards: true }));
             }
+            world.rules.cuts += 1;
             world.cut.insert((0, rules.nodes - 1));
         }
         world.ticks = 0;
@@ -207,6 +209,7 @@ impl World {
             _ => {}
         }
         let lineage = view.id.lineage;
+        self.judge_who_is_left_out(&view);
         self.views.insert(view.id, view);
         let mut gone: BTreeSet<Member> = BTreeSet::new();
         let mut before: &[Member] = &[];
