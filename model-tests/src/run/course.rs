@@ -4,7 +4,7 @@ use super::faults::Strike;
 use super::leftovers::{at_rest, is_clean, left_alive};
 use super::log::EventLog;
 use super::throughput::Samples;
-use super::world::{SLICE, World};
+use super::world::{Client, SLICE, World};
 use super::{Phase, Progress, Report, RunError, RunOptions};
 use crate::named::Named;
 use crate::oracle::Oracles;
@@ -114,8 +114,12 @@ impl<S: System> World<S> {
         let healed = self.fabric.now();
         let span = self.scenario.run.settle.nanos();
         self.go_on_until_rest(options, |world| {
+            let silent_since = || match world.clients.iter().any(Client::rests) {
+                true => world.fabric.now(),
+                false => world.recorder.last(),
+            };
             let oldest = world.recorder.judge(|judge| judge.oracles().oldest());
-            let since = oldest.unwrap_or_else(|| world.recorder.silent_since()).max(healed);
+            let since = oldest.unwrap_or_else(silent_since).max(healed);
             (!world.all_done()).then(|| since.saturating_add(span))
         })?;
         let now = self.fabric.now();

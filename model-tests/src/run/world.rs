@@ -45,6 +45,11 @@ impl Client {
     pub(super) fn is_busy(&self) -> bool {
         !self.is_done() && !self.rests.get()
     }
+
+    /// Whether it is between two.
+    pub(super) fn rests(&self) -> bool {
+        !self.is_done() && self.rests.get()
+    }
 }
 
 /// A cluster with a system's service on every machine. Nothing in it is shared with another world.
