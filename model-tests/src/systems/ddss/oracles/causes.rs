@@ -198,7 +198,7 @@ mod tests {
 
     #[test]
     fn a_home_is_too_slow_only_for_who_has_waited_for_eight_times_the_models_time() {
-        let judged = |took| {
+        let judged = |took: u64| {
             let mut oracle = Causes::new(Model::Temporal(10), 4);
             oracle.observe(&event(0, 1_000, What::Gets)).expect("it begins");
             oracle.observe(&event(0, 1_000 + took, What::Failed(Why::Slow)))
