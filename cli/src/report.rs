@@ -131,8 +131,8 @@ pub fn checks(checks: &[Check]) -> Table {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use weft_check::metrics::{Group, Latencies, Layout, Metrics, Percentiles, Rate};
     use weft_check::Verdict;
+    use weft_check::metrics::{Group, Latencies, Layout, Metrics, Percentiles, Rate};
     use weft_check::scenario::FaultKind;
 
     fn sample(held: bool) -> Report {

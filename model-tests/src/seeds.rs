@@ -38,7 +38,10 @@ pub struct Summary {
 }
 
 /// What is kept by kind, as the list that a run's report has of it: each says its kind itself.
-pub fn listed<K, V: Serialize, S: serde::Serializer>(by_kind: &BTreeMap<K, V>, to: S) -> Result<S::Ok, S::Error> {
+pub fn listed<K, V: Serialize, S: serde::Serializer>(
+    by_kind: &BTreeMap<K, V>,
+    to: S,
+) -> Result<S::Ok, S::Error> {
     to.collect_seq(by_kind.values())
 }
 

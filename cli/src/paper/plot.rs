@@ -195,8 +195,11 @@ mod tests {
     /// Per cent, say, of which there are no more than a hundred.
     #[test]
     fn an_axis_has_no_label_above_what_was_measured() {
-        let Shape::Lines(lines) = lines(Scale::Linear, vec![(0.0, 70.0), (9.0, 100.0)]) else { unreachable!() };
-        let spans = ["cut", "crash", "restart"].map(|name| Spans { name: name.into(), places: vec![(2.0, 3.0)] });
+        let Shape::Lines(lines) = lines(Scale::Linear, vec![(0.0, 70.0), (9.0, 100.0)]) else {
+            unreachable!()
+        };
+        let spans =
+            ["cut", "crash", "restart"].map(|name| Spans { name: name.into(), places: vec![(2.0, 3.0)] });
         let svg = drawn(Shape::Lines(Lines { spans: spans.into(), ..lines }));
         let labels = svg.lines().filter_map(|line| line.trim().parse::<f64>().ok());
         assert_eq!(labels.fold(0.0, f64::max), 100.0, "{svg}");

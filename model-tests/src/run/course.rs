@@ -120,7 +120,7 @@ impl<S: System> World<S> {
             };
             let oldest = world.recorder.judge(|judge| judge.oracles().oldest());
             let since = oldest.unwrap_or_else(silent_since).max(healed);
-            (!world.all_done()).then(|| since.saturating_add(span))
+            (!world.all_done()).then(|| since + span)
         })?;
         let now = self.fabric.now();
         Ok((now, now - healed))

@@ -2,10 +2,10 @@
 
 use super::world::World;
 use super::{FaultCount, Report, faults};
-use crate::{MeshCounts, Verdict};
 use crate::metrics::Metrics;
 use crate::scenario::{FaultKind, WaitStyle};
 use crate::system::{Measured, System};
+use crate::{MeshCounts, Verdict};
 use std::collections::BTreeMap;
 use weft_sim::fault::{FaultRecord, FaultState};
 

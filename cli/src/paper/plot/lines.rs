@@ -17,7 +17,9 @@ pub(super) fn draw(area: &Area<'_>, plot: &Plot, lines: &Lines) -> Drawn {
     let height = Height { measured, top };
     let mut builder = builder(area, &plot.title);
     match lines.x.scale {
-        Scale::Linear => within(builder.build_cartesian_2d(0.0..right + 0.7, 0.0..top)?, plot, lines, height)?,
+        Scale::Linear => {
+            within(builder.build_cartesian_2d(0.0..right + 0.7, 0.0..top)?, plot, lines, height)?
+        }
         Scale::Logarithmic => {
             let left = points().map(|point| point.0).fold(right, f64::min);
             let x = (left / 1.2..right * 1.2).log_scale();

@@ -374,17 +374,14 @@ fn application_metrics(
     let of_ended = ended.as_ref().map(|ended| ended.counts(alone)).unwrap_or_default();
     let of_all = [("faults", "faults", faults), ("lost", "lost", meter.lost), ("died", "died", meter.died)];
     let counted: Vec<_> = of_ended.into_iter().chain(of_all).collect();
-    let rate = |ended: &Ended| Rate::of("faults_per_second", "faults a second", faults, ended.elapsed);
+    let rate = |ended: &Ended<'_>| Rate::of("faults_per_second", "faults a second", faults, ended.elapsed);
     Metrics {
         picture: None,
         rates: ended.iter().map(rate).collect(),
         groups: ended
             .iter()
             .map(Ended::times)
-            .chain([
-                Group::new("application", "Application", Layout::Row, &counted),
-                protocol(counts, mesh),
-            ])
+            .chain([Group::new("application", "Application", Layout::Row, &counted), protocol(counts, mesh)])
             .chain(objects.groups())
             .collect(),
         latencies: Vec::new(),

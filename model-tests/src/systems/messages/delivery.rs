@@ -301,7 +301,9 @@ mod tests {
             delivery.observe(&Event { at: Nanos::ZERO, node, what }).expect("as promised");
             delivery.lost_with_sender
         };
-        (0..3).for_each(|number| assert_eq!(sees(0, What::Sent { to: 1, sent: message(0, number), bytes: 9 }), 0));
+        (0..3).for_each(|number| {
+            assert_eq!(sees(0, What::Sent { to: 1, sent: message(0, number), bytes: 9 }), 0)
+        });
         assert_eq!(sees(1, arrives(0)), 0);
         assert_eq!(sees(0, What::Restarted), 2);
         assert_eq!(sees(1, arrives(1)), 1, "it comes late");
