@@ -28,7 +28,7 @@ impl<V: Verbs> Routes<V> {
         }
     }
 
-    /// Whether the adapter has said that nothing on it works any more.
+    /// Whether the adapter has failed, by its own word or as it refused to be polled or armed.
     pub(super) fn is_lost(&self) -> bool {
         self.is_lost
     }
@@ -102,7 +102,7 @@ impl<V: Verbs> Routes<V> {
 }
 
 impl<V: Verbs> Rt<V> {
-    /// Whether this rail's adapter has failed: nothing on it completes any more.
+    /// Whether this rail's adapter has failed: no end of what is posted there is waited for.
     pub(super) fn is_lost(&self) -> bool {
         self.adapter().routes.borrow().is_lost()
     }
