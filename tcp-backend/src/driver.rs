@@ -31,8 +31,9 @@ impl Driver {
 
     /// Steps the node until it is done or `stop` says so, which is asked several times a second.
     pub fn run(&mut self, node: &mut dyn Node, mut stop: impl FnMut() -> bool) -> Ended {
+        self.wakes();
         while !stop() {
-            if self.run_until(node, host::now() + SLICE) == Ended::Done {
+            if self.goes_on(node, host::now() + SLICE) == Ended::Done {
                 return Ended::Done;
             }
         }
@@ -41,6 +42,18 @@ impl Driver {
 
     /// Steps the node until it is done or the time has come.
     pub fn run_until(&mut self, node: &mut dyn Node, until: Nanos) -> Ended {
+        self.wakes();
+        self.goes_on(node, until)
+    }
+
+    /// Has the node stepped before it is waited for anything: whoever runs it may have woken tasks of it, and nothing else tells that.
+    fn wakes(&mut self) {
+        if self.parked != Park::Done {
+            self.parked = Park::Again;
+        }
+    }
+
+    fn goes_on(&mut self, node: &mut dyn Node, until: Nanos) -> Ended {
         loop {
             match self.parked {
                 Park::Done => return Ended::Done,
@@ -77,5 +90,39 @@ impl Driver {
 
     fn look(&self, span: Nanos) -> bool {
         self.machine.look(if span == Nanos::MAX { None } else { Some(span) })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::TcpDevice;
+    use weft_verbs::{Device, Wait};
+
+    /// A node that waits for ever in each of its steps.
+    struct Waits {
+        steps: u32,
+    }
+
+    impl Node for Waits {
+        fn step(&mut self) -> Park {
+            self.steps += 1;
+            Park::Until { style: Wait::Notify, deadline: None }
+        }
+    }
+
+    #[test]
+    fn a_node_that_waits_when_it_is_stopped_is_stepped_when_it_is_run_again() {
+        let machine = TcpDevice::new(None, None).open().expect("nobody has it");
+        let (mut driver, mut node) = (Driver::new(&machine), Waits { steps: 0 });
+        for runs in 1..4 {
+            let mut asked = 0;
+            let stop = || {
+                asked += 1;
+                asked > 1
+            };
+            assert_eq!(driver.run(&mut node, stop), Ended::Stopped);
+            assert_eq!(node.steps, runs, "what was done to it meanwhile is seen");
+        }
     }
 }
