@@ -77,6 +77,8 @@ impl Driver {
         loop {
             let now = host::now();
             if now >= deadline {
+                // What came while the node stood still is told first, or who waits for it with a deadline would take it for missing.
+                self.look(Nanos::ZERO);
                 return true;
             }
             if now >= until {
@@ -96,8 +98,13 @@ impl Driver {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::TcpDevice;
-    use weft_verbs::{Device, Wait};
+    use crate::{TcpDevice, TcpStream};
+    use std::io::Write;
+    use std::os::unix::net::UnixStream;
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicBool, Ordering};
+    use std::task::{Context as TaskContext, Wake};
+    use weft_verbs::{Context, Device, Stream, Wait};
 
     /// A node that waits for ever in each of its steps.
     struct Waits {
@@ -124,5 +131,48 @@ mod tests {
             assert_eq!(driver.run(&mut node, stop), Ended::Stopped);
             assert_eq!(node.steps, runs, "what was done to it meanwhile is seen");
         }
+    }
+
+    /// A task that was told.
+    #[derive(Default)]
+    struct Told(AtomicBool);
+
+    impl Wake for Told {
+        fn wake(self: Arc<Told>) {
+            self.0.store(true, Ordering::SeqCst);
+        }
+    }
+
+    /// A node with a task that reads, and that waits no longer than until now.
+    struct Late {
+        stream: TcpStream,
+        writes: UnixStream,
+        told: Arc<Told>,
+        steps: u32,
+    }
+
+    impl Node for Late {
+        fn step(&mut self) -> Park {
+            self.steps += 1;
+            if self.steps > 1 {
+                return Park::Done;
+            }
+            let waker = Arc::clone(&self.told).into();
+            assert!(self.stream.poll_read(&mut TaskContext::from_waker(&waker), &mut [0]).is_pending());
+            // It comes while the node stands still.
+            self.writes.write_all(b"x").expect("there is room");
+            Park::Until { style: Wait::Notify, deadline: Some(Nanos::ZERO) }
+        }
+    }
+
+    #[test]
+    fn what_came_before_a_deadline_that_is_over_is_told_with_it() {
+        let machine = TcpDevice::new(None, None).open().expect("nobody has it");
+        let (reads, writes) = UnixStream::pair().expect("sockets");
+        let stream = machine.out_of_band().and_then(|oob| oob.adopt_local(reads)).expect("it is watched");
+        let (told, mut driver) = (Arc::<Told>::default(), Driver::new(&machine));
+        let mut node = Late { stream, writes, told: Arc::clone(&told), steps: 0 };
+        assert_eq!(driver.run(&mut node, || false), Ended::Done);
+        assert!(told.0.load(Ordering::SeqCst), "who reads is woken");
     }
 }
