@@ -11,17 +11,8 @@ use std::net::{Shutdown, SocketAddr};
 use std::os::unix::net::UnixStream;
 use std::rc::Rc;
 use std::task::{Context, Poll};
-use std::time::Duration;
+use weft_verbs::silence::{self, BETWEEN, QUESTIONS, QUIET};
 use weft_verbs::{OutOfBand, Result, Service, Stream, StreamListener, VerbsError};
-
-/// After so long without a word the system asks the other machine whether it is there.
-const QUIET: Duration = Duration::from_secs(20);
-
-/// It asks so often, one question after another.
-const QUESTIONS: u32 = 4;
-
-/// The time between two of them.
-const BETWEEN: Duration = Duration::from_secs(5);
 
 /// The machine's network.
 #[derive(Clone)]
@@ -144,7 +135,8 @@ impl Drop for TcpStream {
     }
 }
 
-/// Has a stream break if the other machine says nothing for [`QUIET`] and all questions, whether or not it owes something.
+/// Has a stream break if the other machine says nothing for [`QUIET`] and all questions, whether or not it owes something; and if its program
+/// takes in nothing for as long while bytes wait for it, though the machine says that there is no room (tcp(7), `TCP_USER_TIMEOUT`).
 fn notice_death(stream: &net::TcpStream) -> io::Result<()> {
     sockopt::set_tcp_keepidle(stream, QUIET)?;
     sockopt::set_tcp_keepintvl(stream, BETWEEN)?;
@@ -152,7 +144,7 @@ fn notice_death(stream: &net::TcpStream) -> io::Result<()> {
     sockopt::set_socket_keepalive(stream, true)?;
     // While bytes are on their way nothing is asked.
     #[cfg(target_os = "linux")]
-    sockopt::set_tcp_user_timeout(stream, (QUIET + BETWEEN * QUESTIONS).as_millis() as u32)?;
+    sockopt::set_tcp_user_timeout(stream, silence::ALL.as_millis() as u32)?;
     Ok(())
 }
 
@@ -193,6 +185,7 @@ impl Stream for TcpStream {
 mod tests {
     use super::*;
     use std::net::TcpListener;
+    use std::time::Duration;
 
     #[test]
     fn a_stream_to_a_machine_that_lost_its_power_breaks_within_a_minute_at_both_ends() {

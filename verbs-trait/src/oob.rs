@@ -4,6 +4,23 @@ use crate::{Result, Service, Verbs};
 use std::io;
 use std::task::{Context, Poll};
 
+/// How streams of a real network find out that the other machine is gone, whether or not it owes something.
+pub mod silence {
+    use std::time::Duration;
+
+    /// After so long without a word the system asks the other machine whether it is there.
+    pub const QUIET: Duration = Duration::from_secs(20);
+
+    /// It asks so often, one question after another.
+    pub const QUESTIONS: u32 = 4;
+
+    /// The time between two of them.
+    pub const BETWEEN: Duration = Duration::from_secs(5);
+
+    /// After so long a stream breaks: of bytes that nobody took the other machine has acknowledged none in this time.
+    pub const ALL: Duration = QUIET.saturating_add(BETWEEN.saturating_mul(QUESTIONS));
+}
+
 /// The machine's ordinary network. Needs [`Caps::OUT_OF_BAND`](crate::Caps::OUT_OF_BAND).
 pub trait OutOfBand<V: Verbs>: Clone + 'static {
     /// Listens on a port of this machine.
