@@ -10,7 +10,7 @@
 use super::{Action, ConnId, Hello, Link, State};
 
 impl Link {
-    /// Whether the connection with this incarnation stands, or is known to the peer to stand.
+    /// Whether a connection with this incarnation stands, or has been accepted: the peer knows that it stands.
     pub(in crate::transport) fn stands_with(&self, incarnation: u64) -> bool {
         match self.state {
             State::Up(_) => self.incarnation == Some(incarnation),

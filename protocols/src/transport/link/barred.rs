@@ -23,7 +23,7 @@ impl Link {
         if let Some((id, _)) = self.waiting.take_if(|(_, hello)| hello.session == incarnation) {
             actions.push(Action::Reject(id, Refusal::Expelled(grounds)));
         }
-        if self.is_with(incarnation) {
+        if self.stands_with(incarnation) {
             let own = self.id();
             self.fence(actions);
             actions.extend(own.map(Action::Disconnect));
@@ -36,21 +36,12 @@ impl Link {
         self.incarnation.is_none_or(|met| met == incarnation)
     }
 
-    /// Whether a connection with that incarnation stands, or has been accepted.
-    fn is_with(&self, incarnation: u64) -> bool {
-        match self.state {
-            State::Up(_) => self.incarnation == Some(incarnation),
-            State::Accepting(_, hello) => hello.session == incarnation,
-            _ => false,
-        }
-    }
-
     /// Whether what comes over the queue pair that there is, if there is one, may be that incarnation's, as far as anybody knows. Who takes an
     /// attempt of ours is known by its answer only, and the connection manager may have connected the queue pair before anybody looks at
     /// that; or it was connected by other means, and nobody has looked at it.
     pub(in super::super) fn may_be_with(&self, incarnation: u64) -> bool {
         match self.state {
-            State::Up(_) | State::Accepting(..) => self.is_with(incarnation),
+            State::Up(_) | State::Accepting(..) => self.stands_with(incarnation),
             State::Idle | State::Pausing | State::Resolving(_) | State::Asking(_) => true,
         }
     }
