@@ -12,7 +12,7 @@ use super::qp_handle::QpHandle;
 use super::slots::BufferGuard;
 use std::hash::{Hash, Hasher};
 use std::ops::Range;
-use weft_verbs::{MemoryRegion, QpNum, Verbs, WcOp};
+use weft_verbs::{QpNum, Verbs, WcOp};
 
 /// What an adapter holds of a queue pair's requests, and its program cannot know. Who sees both says it.
 pub trait AdapterState {
@@ -167,12 +167,7 @@ impl<V: Verbs> BufferGuard<V> {
         let end = range.end.min(self.len());
         for at in (range.start..end).step_by(piece.len()) {
             let piece = &mut piece[..(end - at).min(64) as usize];
-            let read = match self {
-                BufferGuard::Nothing => Ok(()),
-                BufferGuard::Block { block, .. } => block.read(at, piece),
-                BufferGuard::Range { mr, at: from, .. } => mr.read((from + at) as usize, piece),
-            };
-            (read.is_ok(), piece).hash(to);
+            (self.read_at(at, piece).is_ok(), piece).hash(to);
         }
     }
 }

@@ -68,20 +68,25 @@ impl<V: Verbs> BufferGuard<V> {
     /// A copy of its bytes.
     pub(crate) fn bytes(&self) -> weft_verbs::Result<Vec<u8>> {
         let mut bytes = vec![0; self.len() as usize];
-        match self {
-            BufferGuard::Nothing => {}
-            BufferGuard::Range { mr, at, .. } => mr.read(*at as usize, &mut bytes)?,
-            BufferGuard::Block { block, .. } => block.read(0, &mut bytes)?,
-        }
+        self.read_at(0, &mut bytes)?;
         Ok(bytes)
     }
 
-    /// Writes from its first byte on.
-    pub(crate) fn write(&self, bytes: &[u8]) -> weft_verbs::Result<()> {
+    /// Copies bytes out, from one of its bytes on.
+    pub(crate) fn read_at(&self, at: u32, into: &mut [u8]) -> weft_verbs::Result<()> {
         match self {
             BufferGuard::Nothing => Ok(()),
-            BufferGuard::Range { mr, at, .. } => mr.write(*at as usize, bytes),
-            BufferGuard::Block { block, .. } => block.write(0, bytes),
+            BufferGuard::Range { mr, at: from, .. } => mr.read((from + at) as usize, into),
+            BufferGuard::Block { block, .. } => block.read(at, into),
+        }
+    }
+
+    /// Writes from one of its bytes on.
+    pub(crate) fn write_at(&self, at: u32, bytes: &[u8]) -> weft_verbs::Result<()> {
+        match self {
+            BufferGuard::Nothing => Ok(()),
+            BufferGuard::Range { mr, at: from, .. } => mr.write((from + at) as usize, bytes),
+            BufferGuard::Block { block, .. } => block.write(at, bytes),
         }
     }
 

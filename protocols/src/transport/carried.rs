@@ -23,9 +23,7 @@ use std::future::poll_fn;
 use std::hash::{Hash, Hasher};
 use std::rc::Rc;
 use std::task::{Context, Poll, Waker};
-use weft_verbs::{
-    AccessFlags, MemoryRegion, Nanos, ProtectionDomain, RemoteSlice, Result, SendOp, Verbs, VerbsError,
-};
+use weft_verbs::{AccessFlags, Nanos, ProtectionDomain, RemoteSlice, Result, SendOp, Verbs, VerbsError};
 
 /// The channel of requests and answers, where nodes have several rails.
 pub(super) const CARRIED: Channel = Channel(255);
@@ -250,7 +248,7 @@ impl<V: Verbs> Mesh<V> {
         let most = (shared.config.max_message as usize - HEAD).min(BULK as usize) as u32;
         if let Some((at, atomic)) = Atomic::of(&op) {
             let old = self.begin(to, &Carriage::Atomic { at, atomic })?.answer().await?;
-            put(&guard, 0, &old).map_err(refused)?;
+            guard.write_at(0, &old).map_err(refused)?;
             return Ok(guard);
         }
         // A part may be asked for long after the first one: who resolves what was asked for before waits for all of them.
@@ -289,7 +287,7 @@ impl<V: Verbs> Mesh<V> {
                 asked.push_back((first, self.begin(to, &Carriage::Read { at })?));
             }
             let Some((first, waiting)) = asked.pop_front() else { return Ok(()) };
-            put(guard, first, &waiting.answer().await?).map_err(refused)?;
+            guard.write_at(first, &waiting.answer().await?).map_err(refused)?;
         }
     }
 
@@ -310,7 +308,7 @@ impl<V: Verbs> Mesh<V> {
             let allowed = if end == guard.len() { 1 } else { AHEAD };
             if refusal.is_none() && first < end && asked.len() < allowed {
                 let mut bytes = vec![0; (end - first) as usize];
-                get(guard, first, &mut bytes).map_err(refused)?;
+                guard.read_at(first, &mut bytes).map_err(refused)?;
                 let at = range.slice(first..end).ok_or(too_short(guard.len() as usize, range));
                 match at.and_then(|at| self.begin(to, &Carriage::Write { at, bytes })) {
                     Ok(waiting) => asked.push_back(waiting),
@@ -429,22 +427,6 @@ pub(super) fn arrived<V: Verbs>(shared: &Rc<Shared<V>>, index: usize, peer: &mut
             }));
         }
         None => shared.broken(index, peer),
-    }
-}
-
-pub(super) fn put<V: Verbs>(guard: &BufferGuard<V>, at: u32, bytes: &[u8]) -> Result<()> {
-    match guard {
-        BufferGuard::Nothing => Ok(()),
-        BufferGuard::Block { block, .. } => block.write(at, bytes),
-        BufferGuard::Range { mr, at: from, .. } => mr.write((from + at) as usize, bytes),
-    }
-}
-
-fn get<V: Verbs>(guard: &BufferGuard<V>, at: u32, bytes: &mut [u8]) -> Result<()> {
-    match guard {
-        BufferGuard::Nothing => Ok(()),
-        BufferGuard::Block { block, .. } => block.read(at, bytes),
-        BufferGuard::Range { mr, at: from, .. } => mr.read((from + at) as usize, bytes),
     }
 }
 

@@ -1,7 +1,6 @@
 //! One-sided operations: posted once, in line with the others to the same peer, and never sent again by the
 //! transport. What became of them is told as it is.
 
-use super::carried::put;
 use super::link::Event;
 use super::mesh::{BULK, Mesh, Shared};
 use super::peer::{Life, Peer, keep};
@@ -11,9 +10,7 @@ use crate::rt::{BufferGuard, Failed, Local, QpHandle};
 use std::future::{Future, poll_fn};
 use std::pin::Pin;
 use std::task::{Context, Poll};
-use weft_verbs::{
-    AccessFlags, FarSide, MemoryRegion, ProtectionDomain, RemoteSlice, SendOp, Verbs, VerbsError,
-};
+use weft_verbs::{AccessFlags, FarSide, ProtectionDomain, RemoteSlice, SendOp, Verbs, VerbsError};
 
 impl<V: Verbs> Mesh<V> {
     /// Compare-and-swap on a peer's word, or one's own through the adapter: the word's old value, which
@@ -78,12 +75,7 @@ impl<V: Verbs> Mesh<V> {
     ) -> Result<(), OpError> {
         let at = exactly(at, bytes.len())?;
         let guard = self.buffer(bytes.len())?;
-        match &guard {
-            BufferGuard::Nothing => Ok(()),
-            BufferGuard::Block { block, .. } => block.write(0, bytes),
-            BufferGuard::Range { mr, .. } => mr.write(0, bytes),
-        }
-        .map_err(refused)?;
+        guard.write_at(0, bytes).map_err(refused)?;
         let op = SendOp::Write { to: at, imm: None };
         let part = |status| match bytes.len() {
             0..=1 => OpError::NotExecuted(NotExecuted::Failed(status)),
@@ -180,7 +172,7 @@ impl<V: Verbs> Mesh<V> {
             && !shared.has_atomics()
         {
             let old = self.by_processor(None, at, atomic).await?;
-            put(&guard, 0, &old.to_ne_bytes()).map_err(refused)?;
+            guard.write_at(0, &old.to_ne_bytes()).map_err(refused)?;
             return Ok(guard);
         }
         let (by, life) = (turn.by, turn.life);
@@ -491,12 +483,7 @@ pub(super) fn word_of(range: RemoteSlice) -> Result<RemoteSlice, OpError> {
     range.word(0).ok_or(too_short(8, range))
 }
 
+/// The operation was executed; that its result cannot be read is our own bug.
 fn copy_out<V: Verbs>(guard: &BufferGuard<V>, into: &mut [u8]) -> Result<(), OpError> {
-    match guard {
-        BufferGuard::Nothing => Ok(()),
-        BufferGuard::Block { block, .. } => block.read(0, into),
-        BufferGuard::Range { mr, at, .. } => mr.read(*at as usize, into),
-    }
-    // The operation was executed; that its result cannot be read is our own bug.
-    .map_err(refused)
+    guard.read_at(0, into).map_err(refused)
 }

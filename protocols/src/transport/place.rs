@@ -164,7 +164,7 @@ impl<V: Verbs> Mesh<V> {
 impl<V: Verbs> Shared<V> {
     fn copied(&self, bytes: &[u8]) -> Result<BufferGuard<V>> {
         let copy = self.room_for_copy(bytes.len() as u32)?;
-        copy.write(bytes)?;
+        copy.write_at(0, bytes)?;
         Ok(copy)
     }
 
@@ -183,7 +183,7 @@ impl<V: Verbs> Shared<V> {
         if place.posts.repeats.get() && !place.is_copied.get() {
             let mut from = place.from.borrow_mut();
             let copy = self.room_for_copy(from.len())?;
-            copy.write(&from.bytes()?)?;
+            copy.write_at(0, &from.bytes()?)?;
             *from = copy;
             place.is_copied.set(true);
         }
