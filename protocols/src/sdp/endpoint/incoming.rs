@@ -11,6 +11,13 @@ impl Endpoint {
     ///
     /// It contradicts the stream's state: the stream is over.
     pub fn on_message(&mut self, message: &Message<'_>) -> Result<Event, Violation> {
+        let event = self.takes_in(message);
+        // Here, and not where it has its turn to speak: until it has one, this end would wait for what it has already.
+        self.drop_void_recalls();
+        event
+    }
+
+    fn takes_in(&mut self, message: &Message<'_>) -> Result<Event, Violation> {
         match (self.phase, message) {
             (Phase::Greeting { sent: true }, Message::HelloAck { greeting, .. }) => {
                 if greeting.buffers == 0 || greeting.buffer_bytes == 0 {

@@ -13,7 +13,7 @@ impl Endpoint {
         header
     }
 
-    /// A control message to send now, if there is one.
+    /// A control message to send now, if there is one. Where there is none, nothing changes: who has no room asks a copy.
     pub fn next(&mut self) -> Option<Outgoing> {
         match self.phase {
             Phase::Greeting { sent: false } => {

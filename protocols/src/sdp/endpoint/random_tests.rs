@@ -35,9 +35,12 @@ impl World {
             self.ends[at].return_sources(SOURCE.len);
             self.users[at].sources = 0;
         }
-        while let Some(outgoing) = self.ends[at].next() {
+        let before = loop {
+            let before = self.ends[at].clone();
+            let Some(outgoing) = self.ends[at].next() else { break before };
             self.to[1 - at].push_back(message(outgoing));
-        }
+        };
+        assert_eq!(self.ends[at], before, "an end that says nothing stays as it is");
     }
 
     fn deliver(&mut self, at: usize) -> bool {

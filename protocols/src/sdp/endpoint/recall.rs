@@ -50,22 +50,25 @@ impl Endpoint {
         asks || self.returns_sources || self.returns_sinks
     }
 
+    /// Gives up cancels that were not sent where nothing is left to get back.
+    pub(super) fn drop_void_recalls(&mut self) {
+        if self.offers_back == Recall::Wanted && self.offered.is_empty() {
+            self.offers_back = Recall::None;
+        }
+        if self.wants_back == Recall::Wanted && self.wanted.is_empty() {
+            self.wants_back = Recall::None;
+        }
+    }
+
     /// A cancel, or the answer to one, if it is its turn. The caller has a credit for it.
     pub(super) fn next_recall(&mut self) -> Option<Outgoing> {
         if self.offers_back == Recall::Wanted {
-            // All was read meanwhile: there is nothing to get back.
-            let nothing = self.offered.is_empty();
-            self.offers_back = if nothing { Recall::None } else { Recall::Sent };
-            if !nothing {
-                return Some(Outgoing::SrcAvailCancel(self.header()));
-            }
+            self.offers_back = Recall::Sent;
+            return Some(Outgoing::SrcAvailCancel(self.header()));
         }
         if self.wants_back == Recall::Wanted {
-            let nothing = self.wanted.is_empty();
-            self.wants_back = if nothing { Recall::None } else { Recall::Sent };
-            if !nothing {
-                return Some(Outgoing::SinkAvailCancel(self.header()));
-            }
+            self.wants_back = Recall::Sent;
+            return Some(Outgoing::SinkAvailCancel(self.header()));
         }
         // What was read is told before.
         if self.returns_sources && !self.reading && self.sources.is_empty() && self.read.is_empty() {
