@@ -89,7 +89,8 @@ impl Processors {
         self.entered.set(self.entered.get() || matches!(work, Work::Syscall | Work::PageFault));
     }
 
-    /// Until when completions stay where they are, unless a thread enters the kernel or stops computing before.
+    /// Until when completions stay where they are, unless a thread enters the kernel or stops computing before. What ends that holds until
+    /// they are [taken in](Processors::takes_in).
     pub fn holds_back(&self, now: impl FnOnce() -> Nanos) -> Option<Nanos> {
         match self.receives.get() {
             Receives::AtOnce | Receives::Polling => None,
@@ -100,12 +101,17 @@ impl Processors {
 
     /// A task queue runs where a processor is idle, when a thread enters the kernel, and at a tick.
     fn waits_in_queue(&self, now: Nanos, tick: Nanos) -> Option<Nanos> {
-        let runs = self.entered.take() || self.computing.get() < self.number.get();
         let next = || Nanos((now.0 / tick.0.max(1) + 1) * tick.0.max(1));
-        let due = self.due.take().unwrap_or_else(next);
-        let held = (!runs && now < due).then_some(due);
-        self.due.set(held);
-        held
+        let due = self.due.get().unwrap_or_else(next);
+        self.due.set(Some(due));
+        let runs = self.entered.get() || self.computing.get() < self.number.get() || now >= due;
+        (!runs).then_some(due)
+    }
+
+    /// Completions are taken in: those that come from now on wait for the next tick, or for a thread that enters the kernel from now on.
+    pub fn takes_in(&self) {
+        self.entered.set(false);
+        self.due.set(None);
     }
 
     /// A process runs where processors suffice for all, and otherwise when it is its turn: with every quantum, the next `number` of all
@@ -223,13 +229,17 @@ mod tests {
         let one = processors.begin(Nanos(1_000));
         assert_eq!(processors.holds_back(|| Nanos(1)), None, "one processor is idle");
         let other = processors.begin(Nanos(1_000));
+        processors.takes_in();
         assert_eq!([1, 99].map(|now| processors.holds_back(|| Nanos(now))), [Some(Nanos(100)); 2]);
-        assert_eq!(processors.holds_back(|| Nanos(100)), None, "a tick");
+        assert_eq!([100, 101].map(|now| processors.holds_back(|| Nanos(now))), [None; 2], "a tick");
+        processors.takes_in();
         assert_eq!(processors.holds_back(|| Nanos(101)), Some(Nanos(200)));
         processors.enters(Work::Bookkeeping);
         assert_eq!(processors.holds_back(|| Nanos(102)), Some(Nanos(200)));
         processors.enters(Work::PageFault);
-        assert_eq!(processors.holds_back(|| Nanos(103)), None);
+        let asked_twice = [103, 104].map(|now| processors.holds_back(|| Nanos(now)));
+        assert_eq!(asked_twice, [None; 2], "until they are taken in");
+        processors.takes_in();
         assert_eq!(processors.holds_back(|| Nanos(104)), Some(Nanos(200)));
         drop(other);
         assert_eq!(processors.holds_back(|| Nanos(105)), None);

@@ -29,6 +29,7 @@ impl<V: Verbs> Program<V> {
         if let Some(due) = inner.processors.holds_back(|| inner.host.now()) {
             return Ok(self.step_beside(due));
         }
+        inner.processors.takes_in();
         let mut takes = !(one && inner.executor.has_ready());
         if takes {
             // An event instead of a completion, if they come one by one.
