@@ -101,6 +101,13 @@ impl<V: Verbs> Drop for Unsent<'_, V> {
     }
 }
 
+/// The number of the first call of an incarnation: the whole of it, but for the highest bit, which is one of the rank where it is not a
+/// guest's. So two lives differ by as much as their incarnations, and no call has the number that means that nobody asked
+/// ([`UNASKED`](super::wire::UNASKED)).
+const fn first(incarnation: u64) -> u64 {
+    incarnation & u64::MAX >> 1
+}
+
 /// The open calls of a node.
 pub(super) struct Calls<V: Verbs> {
     /// Open calls of one server, at most.
@@ -116,8 +123,7 @@ pub(super) struct Calls<V: Verbs> {
 impl<V: Verbs> Calls<V> {
     /// Of a node in some incarnation.
     pub(super) fn new(window: u32, incarnation: u64) -> Calls<V> {
-        // Incarnations are odd: their halves differ as well, and no call has the number that means that nobody asked.
-        let (open, counted, next) = (RefCell::default(), RefCell::default(), Cell::new(incarnation / 2));
+        let (open, counted, next) = (RefCell::default(), RefCell::default(), Cell::new(first(incarnation)));
         Calls { window, open, counted, next, fewer: Signal::new(), more: Signal::new() }
     }
 
@@ -225,5 +231,19 @@ pub(super) async fn answer(told: OneshotReceiver<Answered>) -> Answered {
     match told.await.map_err(|_| FsError::Closed)?? {
         Answer::Refused(refusal) => Err(Refusal::into(refusal)),
         answer => Ok(answer),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn two_lives_whose_incarnations_differ_in_one_bit_number_their_calls_from_different_places() {
+        let life = 7 << 44 | 2;
+        for bit in 0..44 {
+            assert_ne!(first(life), first(life ^ 1 << bit), "bit {bit}");
+        }
+        assert_eq!(first(u64::MAX), u64::MAX >> 1, "2^63 calls come before the one that nobody asked");
     }
 }

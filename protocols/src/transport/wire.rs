@@ -34,7 +34,7 @@ pub(super) fn decode_header(frame: &[u8]) -> Option<(Header, Channel)> {
 pub(super) struct Hello {
     /// Who speaks; [`GUEST`] for a guest, which is known by its session alone.
     pub(super) rank: Rank,
-    /// The speaker's incarnation: random when its mesh started. Toward a guest, that of its visit: random when it was admitted.
+    /// The speaker's incarnation: its rank, and what was drawn when its mesh started; a guest's is drawn as a whole. Toward a guest, that of its visit: random when it was admitted.
     pub(super) session: u64,
     /// The incarnation of the listener that the speaker has its session with; 0 if it knows none. The receive
     /// position is of that session and means nothing in another.

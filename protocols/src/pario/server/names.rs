@@ -86,10 +86,10 @@ pub(super) struct Names {
 
 impl Names {
     /// No directories, in a life of a home that leaves nothing behind. Other servers may have objects of the lives before, and clients
-    /// their handles: this one gives out handles from a place on that those lives had not come to. The last digits count, as
-    /// they do where names are kept.
+    /// their handles: this one gives out handles from a place on that those lives had not come to: from 31 of the
+    /// bits of the epoch that are drawn, those of 2^13 to 2^43. The last digits count, as they do where names are kept.
     pub(super) fn in_memory(epoch: u64) -> Names {
-        Names { given: epoch & ((1 << 47) - 1) & !0xffff, ..Names::default() }
+        Names { given: epoch << 3 & ((1 << 47) - 1) & !0xffff, ..Names::default() }
     }
 
     /// Makes a file and opens it for a client.
