@@ -52,8 +52,9 @@ impl Driver {
 
     /// Steps the node until it is done or `stop` says so, which is asked several times a second.
     pub fn run(&mut self, node: &mut dyn Node, mut stop: impl FnMut() -> bool) -> Ended {
+        self.wakes();
         while !stop() {
-            if self.run_until(node, host::now() + SLICE) == Ended::Done {
+            if self.goes_on(node, host::now() + SLICE) == Ended::Done {
                 return Ended::Done;
             }
         }
@@ -62,6 +63,18 @@ impl Driver {
 
     /// Steps the node until it is done or the time has come.
     pub fn run_until(&mut self, node: &mut dyn Node, until: Nanos) -> Ended {
+        self.wakes();
+        self.goes_on(node, until)
+    }
+
+    /// Has the node stepped before it is waited for anything: whoever runs it may have woken tasks of it, and nothing else tells that.
+    fn wakes(&mut self) {
+        if self.parked != Park::Done {
+            self.parked = Park::Again;
+        }
+    }
+
+    fn goes_on(&mut self, node: &mut dyn Node, until: Nanos) -> Ended {
         loop {
             match self.parked {
                 Park::Done => return Ended::Done,
@@ -131,5 +144,36 @@ impl Driver {
             any |= self.contexts.get(ready.token as usize).is_some_and(|one| one.reactor.wait(Some(0)));
         }
         any
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A node that waits for ever in each of its steps.
+    struct Waits {
+        steps: u32,
+    }
+
+    impl Node for Waits {
+        fn step(&mut self) -> Park {
+            self.steps += 1;
+            Park::Until { style: Wait::Notify, deadline: None }
+        }
+    }
+
+    #[test]
+    fn a_node_that_waits_when_it_is_stopped_is_stepped_when_it_is_run_again() {
+        let (mut driver, mut node) = (Driver::new(&[]).expect("there are descriptors"), Waits { steps: 0 });
+        for runs in 1..4 {
+            let mut asked = 0;
+            let stop = || {
+                asked += 1;
+                asked > 1
+            };
+            assert_eq!(driver.run(&mut node, stop), Ended::Stopped);
+            assert_eq!(node.steps, runs, "what was done to it meanwhile is seen");
+        }
     }
 }
