@@ -216,3 +216,56 @@ fn who_waits_until_a_stream_can_be_written_has_no_turn_while_more_than_room_is_m
     let passes = passes_beside_those_held_up(8, waits);
     assert!(passes < QUIET / 2, "{passes} passes from when there was room");
 }
+
+/// How many streams send both ways, and how many messages each, so that neither end has room for long.
+const LOUD: usize = 60;
+const LONG: usize = 20;
+
+/// Sends and reads so many messages on each of these streams.
+fn are_loud(place: &Place, streams: Vec<SdpStream<Sim>>) {
+    for stream in streams.into_iter().map(Rc::new) {
+        let reads = Rc::clone(&stream);
+        drop(place.rt.spawn(async move { reads.read_exact(&mut [0; 200 * LONG]).await.expect("read") }));
+        drop(place.rt.spawn(async move { stream.write_all(&[1; 200 * LONG]).await.expect("written") }));
+    }
+}
+
+/// The stream has no credit left to ask for what it offers. The peer, which has no room either, reads it meanwhile, and says all in one message.
+#[test]
+fn a_stream_whose_offers_were_read_before_it_could_ask_for_them_goes_on_where_there_is_no_room() {
+    let cluster = Cluster::narrow(2, 1, Wait::Poll, 8);
+    let options = SdpOptions { zcopy_threshold: 100, zcopy_depth: 2, backlog: 64, ..OPTIONS() };
+    let [client, server] = places(&cluster, options);
+    let heard = Rc::new(Cell::new(false));
+    let tells = Rc::clone(&heard);
+    drop(server.rt.clone().spawn(async move {
+        let listener = server.sdp.bind(PORT).expect("nobody has the port");
+        let quiet = listener.accept().await.expect("it comes");
+        let mut loud = Vec::new();
+        for _ in 0..LOUD {
+            loud.push(listener.accept().await.expect("it comes"));
+        }
+        server.rt.sleep_until(ms(50)).await;
+        are_loud(&server, loud);
+        assert_eq!(read_all(&quiet).await.len(), 2 * 8 + 2 * 150 + 5);
+        tells.set(true);
+    }));
+    drop(client.rt.clone().spawn(async move {
+        let quiet = Rc::new(connect(&client).await);
+        let mut loud = Vec::new();
+        for _ in 0..LOUD {
+            loud.push(connect(&client).await);
+        }
+        client.rt.sleep_until(ms(50)).await;
+        for len in [8, 8, 150, 150] {
+            offers(&client, &quiet, len);
+        }
+        client.rt.yield_now().await;
+        quiet.recall();
+        are_loud(&client, loud);
+        quiet.write_all(b"hello").await.expect("written");
+        quiet.shutdown().expect("it stands");
+    }));
+    cluster.run(Nanos::from_secs(100));
+    assert!(heard.get(), "the stream goes on");
+}
