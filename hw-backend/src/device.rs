@@ -148,7 +148,7 @@ impl Device<Hw> for HwDevice {
             port: Cell::new(1),
             gid: Cell::new(None),
             troubles: RefCell::default(),
-            host: HwHost::new(),
+            host: HwHost::new()?,
             store: self.store.borrow().clone(),
             disk: RefCell::default(),
             hint,

@@ -4,7 +4,7 @@ use crate::ffi::{monotonic, random_seed};
 use std::cell::Cell;
 use std::rc::Rc;
 use std::sync::OnceLock;
-use weft_verbs::{Clock, Host, Nanos, Work};
+use weft_verbs::{Clock, Host, Nanos, Result, Work};
 
 /// A real machine. Work that a node names costs what it costs.
 #[derive(Clone, Debug)]
@@ -24,8 +24,8 @@ pub fn now() -> Nanos {
 }
 
 impl HwHost {
-    pub(crate) fn new() -> HwHost {
-        HwHost(Rc::new(Inner { state: Cell::new(random_seed() ^ now().0) }))
+    pub(crate) fn new() -> Result<HwHost> {
+        Ok(HwHost(Rc::new(Inner { state: Cell::new(random_seed()?) })))
     }
 }
 

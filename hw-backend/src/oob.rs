@@ -1,7 +1,7 @@
 //! Byte streams beside the fabric: TCP, without blocking.
 
 use crate::device::{ContextInner, HwContext, NO_ADDRESS};
-use crate::ffi::connect_without_waiting;
+use crate::ffi::{connect_without_waiting, notice_death};
 use crate::Hw;
 use std::fmt;
 use std::io::{self, ErrorKind, Read, Write};
@@ -63,6 +63,8 @@ impl OutOfBand<Hw> for HwOob {
             VerbsError::Invalid(NO_ADDRESS)
         })?;
         let stream = connect_without_waiting(SocketAddr::new(address, service.0))?;
+        // Without this a stream to a machine that lost its power may stay for ever.
+        let _ = notice_death(&stream);
         HwStream::new(stream, &self.0)
     }
 }
@@ -92,6 +94,7 @@ impl StreamListener<Hw> for HwListener {
         self.context.reactor.when_readable(self.token, cx.waker());
         match self.listener.accept() {
             Ok((stream, _)) => {
+                let _ = notice_death(&stream);
                 let made = stream.set_nonblocking(true).and_then(|()| {
                     HwStream::new(stream, &self.context).map_err(|e| io::Error::other(e.to_string()))
                 });

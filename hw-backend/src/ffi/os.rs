@@ -2,9 +2,10 @@
 
 use super::{errno, refused};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpStream};
-use std::os::fd::{FromRawFd, RawFd};
+use std::os::fd::{AsRawFd, FromRawFd, RawFd};
 use std::sync::atomic::{AtomicBool, Ordering};
-use weft_verbs::Result;
+use std::time::Duration;
+use weft_verbs::{Result, silence};
 
 pub(super) fn set_nonblocking(fd: RawFd) -> Result<()> {
     // SAFETY: `fcntl` on a descriptor touches no memory of ours.
@@ -43,6 +44,28 @@ pub(crate) fn connect_without_waiting(to: SocketAddr) -> Result<TcpStream> {
         return Err(refused("connect", errno()));
     }
     Ok(stream)
+}
+
+/// Has a stream of TCP break if the other machine says nothing for so long, whether or not it owes something; and if its program takes in
+/// nothing for as long while bytes wait for it.
+pub(crate) fn notice_death(stream: &TcpStream) -> Result<()> {
+    let seconds = |span: Duration| span.as_secs() as libc::c_int;
+    for (level, option, value) in [
+        (libc::IPPROTO_TCP, libc::TCP_KEEPIDLE, seconds(silence::QUIET)),
+        (libc::IPPROTO_TCP, libc::TCP_KEEPINTVL, seconds(silence::BETWEEN)),
+        (libc::IPPROTO_TCP, libc::TCP_KEEPCNT, silence::QUESTIONS as libc::c_int),
+        (libc::SOL_SOCKET, libc::SO_KEEPALIVE, 1),
+        // While bytes are on their way nothing is asked.
+        (libc::IPPROTO_TCP, libc::TCP_USER_TIMEOUT, silence::ALL.as_millis() as libc::c_int),
+    ] {
+        let len = size_of_val(&value) as libc::socklen_t;
+        // SAFETY: the value is one number, and lives for the call.
+        let set = unsafe { libc::setsockopt(stream.as_raw_fd(), level, option, (&raw const value).cast(), len) };
+        if set != 0 {
+            return Err(refused("setsockopt", errno()));
+        }
+    }
+    Ok(())
 }
 
 /// The first IPv4 address of a network interface.
@@ -136,11 +159,12 @@ pub(crate) fn monotonic() -> u64 {
 }
 
 /// A word that differs from process to process.
-pub(crate) fn random_seed() -> u64 {
+pub(crate) fn random_seed() -> Result<u64> {
     let mut word = 0u64;
-    // SAFETY: the place has 8 bytes. A failure leaves the zero, and the caller mixes in the time.
-    unsafe { libc::getrandom((&raw mut word).cast(), 8, 0) };
-    word
+    // SAFETY: the place has 8 bytes.
+    let got = unsafe { libc::getrandom((&raw mut word).cast(), 8, 0) };
+    // So few bytes come in whole or not at all (man 2 getrandom).
+    if got == 8 { Ok(word) } else { Err(refused("getrandom", errno())) }
 }
 
 /// A descriptor that becomes ready at a moment.
@@ -330,6 +354,30 @@ mod tests {
         let mut none = RawAddress::new(SocketAddr::new(Ipv4Addr::LOCALHOST.into(), 7));
         none.v4.sin_family = libc::AF_UNSPEC as libc::sa_family_t;
         assert_eq!(none.ip(), None);
+    }
+
+    fn option(stream: &TcpStream, level: libc::c_int, option: libc::c_int) -> libc::c_int {
+        let (mut value, mut len) = (0, size_of::<libc::c_int>() as libc::socklen_t);
+        let place = (&raw mut value).cast();
+        // SAFETY: the place is one number, and its length beside it.
+        let got = unsafe { libc::getsockopt(stream.as_raw_fd(), level, option, place, &raw mut len) };
+        assert_eq!(got, 0);
+        value
+    }
+
+    #[test]
+    fn a_stream_to_a_machine_that_lost_its_power_breaks_within_a_minute_at_both_ends() {
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
+        let asks = connect_without_waiting(listener.local_addr().expect("an address")).expect("a stream");
+        let (asked, _) = listener.accept().expect("it comes");
+        for stream in [asks, asked] {
+            notice_death(&stream).expect("a stream of TCP");
+            assert_eq!(option(&stream, libc::SOL_SOCKET, libc::SO_KEEPALIVE), 1);
+            let of_tcp = |which| option(&stream, libc::IPPROTO_TCP, which);
+            let questions = of_tcp(libc::TCP_KEEPINTVL) * of_tcp(libc::TCP_KEEPCNT);
+            assert_eq!(of_tcp(libc::TCP_KEEPIDLE) + questions, 40);
+            assert_eq!(of_tcp(libc::TCP_USER_TIMEOUT), 40_000);
+        }
     }
 
     #[test]
