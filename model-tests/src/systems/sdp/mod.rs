@@ -117,6 +117,8 @@ impl System for Sockets {
     const EXAMPLE: &'static str = "requests = 100";
     const LEAST_NODES: u32 = 2;
     const QUITS: bool = true;
+    // What is given up after 30 s may have been silent for an eighth less, and a link that is there again is not used at once.
+    const PATIENCE: Nanos = Nanos::from_secs(20);
     const COSTS: &'static [(&'static str, &'static str)] =
         &[("protocol", "data_sent"), ("protocol", "control_sent"), ("protocol", "copies")];
 
@@ -164,7 +166,7 @@ impl System for Sockets {
     }
 
     fn oracles(work: &SdpWork, _: u32) -> SdpOracles {
-        SdpOracles::of(work.failover)
+        SdpOracles::of(work.failover, work.moves > 0)
     }
 
     fn start<V: Verbs, R: Record<Event>>(

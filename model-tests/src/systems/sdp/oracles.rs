@@ -24,11 +24,30 @@ struct Open {
     orphaned: bool,
     /// A connection was made for it.
     connected: bool,
+    /// Over how many connections all of it has arrived, as far as its client knows: by the answer, or as it was told when the address changed.
+    arrived: u32,
 }
 
 impl Open {
     fn new(since_ns: u64, to: u32, bytes: u32, reply: u32) -> Open {
-        Open { since_ns, to, bytes, reply, taken: 0, connections: 1, orphaned: false, connected: false }
+        let (orphaned, connected) = (false, false);
+        Open { since_ns, to, bytes, reply, taken: 0, connections: 1, orphaned, connected, arrived: 0 }
+    }
+
+    /// Its connection's address has changed, and its client is told how many bytes of the stream have arrived; whether as many can have. A stream
+    /// that was kept has carried those of others, too.
+    fn moves(&mut self, acknowledged: u64) -> bool {
+        self.connections += 1;
+        let (all, own) = (u64::from(self.bytes), self.connected);
+        self.arrived += u32::from(own && acknowledged == all);
+        !own || acknowledged <= all
+    }
+
+    /// It is answered, with so many bytes; whether it may be.
+    fn is_answered(&mut self, bytes: u32) -> bool {
+        let right = bytes == self.reply && self.taken > 0;
+        self.arrived += u32::from(right);
+        right
     }
 
     /// The server has taken it once more; whether it may have.
@@ -85,6 +104,14 @@ impl Requests {
         self.is_of_restarted(request) || self.open.get(request).is_some_and(restarted)
     }
 
+    /// Those whose server has taken them less often than they have arrived there: what came before a stream failed is read. One that was away
+    /// has lost what it had not read.
+    fn untaken(&self) -> impl Iterator<Item = (&RequestId, &Open)> {
+        let lives = |open: &Open| !self.restarted.contains(&open.to) && !self.crashed.contains(&open.to);
+        let all = self.open.iter().chain(&self.answered);
+        all.filter(move |(_, open)| open.taken < open.arrived && lives(open))
+    }
+
     fn is_of_restarted(&self, request: &RequestId) -> bool {
         self.gone.contains_key(request) && self.restarted.contains(&request.client.node)
     }
@@ -104,9 +131,10 @@ pub struct SdpOracles {
 }
 
 impl SdpOracles {
-    /// The oracles of streams that do this when their connection goes over to another rail.
-    pub fn of(failover: FailoverMode) -> SdpOracles {
-        let unbroken = Unbroken { is_told: failover == FailoverMode::Application, ..Unbroken::default() };
+    /// The oracles of streams that do this when their connection goes over to another rail, to which users may have it moved.
+    pub fn of(failover: FailoverMode, moves: bool) -> SdpOracles {
+        let is_told = failover == FailoverMode::Application;
+        let unbroken = Unbroken { is_told, moves, ..Unbroken::default() };
         SdpOracles { unbroken, ..SdpOracles::default() }
     }
 }
@@ -114,9 +142,13 @@ impl SdpOracles {
 /// Bytes out are bytes in.
 struct Bytes<'a>(&'a mut Requests);
 
+impl Bytes<'_> {
+    const NAME: &'static str = "byte stream";
+}
+
 impl Oracle<Event> for Bytes<'_> {
     fn name(&self) -> &'static str {
-        "byte stream"
+        Bytes::NAME
     }
 
     fn promise(&self) -> &'static str {
@@ -132,8 +164,11 @@ impl Oracle<Event> for Bytes<'_> {
                 intact && request.is_some_and(|request| request.takes(bytes))
             }
             What::Answered { bytes, intact, .. } => {
-                let is_right = |open: &Open| bytes == open.reply && open.taken > 0;
-                intact && open.get(&event.request).is_some_and(is_right)
+                let open = open.get_mut(&event.request);
+                intact && open.is_some_and(|open| open.is_answered(bytes))
+            }
+            What::Moved { acknowledged } => {
+                open.get_mut(&event.request).is_none_or(|open| open.moves(acknowledged))
             }
             What::Surplus => false,
             _ => true,
@@ -146,6 +181,10 @@ impl Oracle<Event> for Bytes<'_> {
 #[derive(Clone, Copy, Debug, Default)]
 struct Unbroken {
     is_told: bool,
+    /// Users have connections moved.
+    moves: bool,
+    /// When one was first told of another address.
+    told: Option<Nanos>,
     /// The stream in question may be reset.
     resets: bool,
     /// It may fail because nothing is heard of its peer.
@@ -165,7 +204,10 @@ impl Oracle<Event> for Unbroken {
 
     fn observe(&mut self, event: &Event) -> Result<(), String> {
         match event.what {
-            What::Moved { .. } | What::Breaks(Why::AddressChanged) if self.is_told => Ok(()),
+            What::Moved { .. } | What::Breaks(Why::AddressChanged) if self.is_told => {
+                self.told.get_or_insert(Nanos(event.at_ns));
+                Ok(())
+            }
             What::Fails(Why::Reset) | What::Breaks(Why::Reset) if self.resets => Ok(()),
             What::Fails(Why::TimedOut) | What::Breaks(Why::TimedOut) if self.times_out => Ok(()),
             What::Fails(Why::Dropped) => Ok(()),
@@ -204,7 +246,6 @@ impl Oracles for SdpOracles {
             self.requests.open.insert(event.request, Open::new(event.at_ns, to, bytes, reply));
         }
         if let Some(open) = self.requests.open.get_mut(&event.request) {
-            open.connections += u32::from(matches!(event.what, What::Moved { .. }));
             open.connected |= event.what == What::Connected;
         }
         if let What::Restarts | What::Crashes = event.what {
@@ -251,18 +292,40 @@ impl Oracles for SdpOracles {
                 Nanos(open.since_ns)
             ),
         };
-        self.requests.waiting().map(violation).collect()
+        let untaken = |(request, open): (&RequestId, &Open)| Violation {
+            oracle: Bytes::NAME,
+            at: now,
+            text: format!(
+                "{request}: its client knows that all {} bytes have arrived {} times, and n{} has read them {} times",
+                open.bytes, open.arrived, open.to, open.taken
+            ),
+        };
+        self.requests.waiting().map(violation).chain(self.requests.untaken().map(untaken)).collect()
+    }
+
+    fn finish_unharmed(&self) -> Option<Violation> {
+        let told = self.unbroken.told.filter(|_| !self.unbroken.moves);
+        told.map(|at| Violation {
+            oracle: self.unbroken.name(),
+            at,
+            text: "a user is told of another address, though no link failed and nobody moved a connection"
+                .into(),
+        })
     }
 
     fn state(&self, mut to: &mut dyn Hasher) {
         for requests in [&self.requests.open, &self.requests.answered, &self.requests.gone] {
             requests.len().hash(&mut to);
             for (request, open) in requests {
-                let Open { to: server, bytes, reply, taken, connections, orphaned, connected, .. } = open;
-                (request, server, bytes, reply, taken, connections, orphaned, connected).hash(&mut to);
+                let Open {
+                    to: server, bytes, reply, taken, connections, orphaned, connected, arrived, ..
+                } = open;
+                (request, server, bytes, reply, taken, connections, orphaned, connected, arrived)
+                    .hash(&mut to);
             }
         }
         (&self.requests.restarted, &self.requests.crashed, &self.requests.quitters).hash(&mut to);
+        self.unbroken.told.is_some().hash(&mut to);
     }
 }
 
@@ -307,12 +370,53 @@ mod tests {
         let moved =
             [ASKS, TOOK, What::Moved { acknowledged: 9 }, What::Breaks(Why::AddressChanged), TOOK, ANSWERED];
         for (mode, expected) in [(FailoverMode::Application, 0), (FailoverMode::Transparent, 2)] {
-            let (mut oracles, mut told) = (SdpOracles::of(mode), 0);
+            let (mut oracles, mut told) = (SdpOracles::of(mode, false), 0);
             for what in moved {
                 oracles.observe(&Event { at_ns: 1, node: 0, request, what }, &mut |_| told += 1);
             }
             assert_eq!(told, expected, "{mode:?}");
         }
+    }
+
+    /// What is said of a stream whose address has changed, in an execution without a fault.
+    fn told_of_another_address(moves: bool, history: &[What]) -> Vec<&'static str> {
+        let request = RequestId { client: ClientId { node: 0, index: 0 }, number: 0 };
+        let (mut oracles, mut said) = (SdpOracles::of(FailoverMode::Application, moves), Vec::new());
+        for &what in history {
+            let event = Event { at_ns: 1, node: 0, request, what };
+            oracles.observe(&event, &mut |violation| said.push(violation.oracle));
+        }
+        said.extend(oracles.finish(Nanos::ZERO, Nanos::ZERO).iter().map(|violation| violation.oracle));
+        said.extend(oracles.finish_unharmed().map(|violation| violation.oracle));
+        said
+    }
+
+    #[test]
+    fn who_is_told_of_another_address_where_no_link_failed_and_nothing_moved_is_told_wrongly() {
+        for what in [What::Moved { acknowledged: 0 }, What::Breaks(Why::AddressChanged)] {
+            let history = [ASKS, What::Connected, what, What::Connected, TOOK, ANSWERED];
+            assert_eq!(told_of_another_address(false, &history), ["unbroken"]);
+            assert_eq!(told_of_another_address(true, &history), [""; 0]);
+        }
+    }
+
+    #[test]
+    fn no_more_bytes_have_arrived_than_were_written_and_what_has_arrived_is_read() {
+        let told = |acknowledged, taken: &[What]| {
+            let moved =
+                [ASKS, What::Connected, What::Moved { acknowledged }, What::Connected, TOOK, ANSWERED];
+            told_of_another_address(true, &[&moved[..], taken].concat())
+        };
+        assert_eq!(told(99, &[]), [""; 0]);
+        assert_eq!(told(100, &[]), ["byte stream"], "no server has read it");
+        assert_eq!(told(100, &[TOOK]), [""; 0], "it was read late");
+        assert_eq!(told(101, &[]), ["byte stream"]);
+        let kept = [ASKS, What::Moved { acknowledged: 500 }, What::Connected, TOOK, ANSWERED];
+        assert_eq!(
+            told_of_another_address(true, &kept),
+            [""; 0],
+            "a stream that was kept has carried others"
+        );
     }
 
     #[test]
@@ -325,7 +429,7 @@ mod tests {
             (vec![ASKS, TOOK, TOOK, moved, ANSWERED], 1),
             (vec![ASKS, TOOK, ANSWERED, TOOK], 1),
         ] {
-            let (mut oracles, mut told) = (SdpOracles::of(FailoverMode::Application), 0);
+            let (mut oracles, mut told) = (SdpOracles::of(FailoverMode::Application, false), 0);
             for what in &history {
                 oracles.observe(&Event { at_ns: 1, node: 0, request, what: *what }, &mut |_| told += 1);
             }

@@ -229,7 +229,7 @@ impl Model for Transfer {
     }
 
     fn oracles(&self) -> SdpOracles {
-        SdpOracles::of(self.setting.failover())
+        SdpOracles::of(self.setting.failover(), self.setting.movers > 0)
     }
 
     fn usual_faults(&self) -> FaultSet {
