@@ -127,6 +127,8 @@ pub trait System: 'static {
     const QUITS: bool = false;
     /// Whether users are none the wiser where machines register no more memory for a while, or try again: then random scenarios have that.
     const MEMORY: bool = false;
+    /// For how long a peer may be out of reach until users are told so: no link of a scenario fails for as long.
+    const PATIENCE: Nanos = Nanos::MAX;
     /// Whether nodes use remote atomics: then adapters may have none.
     const ATOMICS: bool = false;
 

@@ -58,8 +58,31 @@ pub(super) fn check(scenario: &Scenario) -> Rule {
                 format!("{} uses no disk", kind.name),
             );
         }
-        fault(index, spec, &scenario.cluster)
+        fault(index, spec, &scenario.cluster)?;
+        outlasted(index, spec, scenario)
     })
+}
+
+/// Refuses a link that fails for so long that users are told: no oracle could tell that from a stream that hangs.
+fn outlasted(index: usize, spec: &FaultSpec, scenario: &Scenario) -> Rule {
+    // Where a failure of a link is that of one rail, there is another one.
+    let one_rail = spec.rail.is_some() || spec.kind == FaultKind::PortDown;
+    let (field, lasts) = match spec.kind {
+        FaultKind::Cut | FaultKind::PortDown | FaultKind::LoseCompletion => ("lasts", spec.lasts),
+        FaultKind::Flap => ("down", spec.down),
+        _ => return Ok(()),
+    };
+    let kind = scenario.workload.kind();
+    let until_faults_stop = || scenario.run.limit.nanos() - spec.at.unwrap_or_default().nanos();
+    let longest = lasts.map_or_else(until_faults_stop, |lasts| lasts.max.nanos());
+    if longest < kind.patience || one_rail && scenario.cluster.rails > 1 {
+        return Ok(());
+    }
+    let problem = format!(
+        "the link is down for up to {longest}, and the users of {} are told of one that is for {} or longer: let it last less",
+        kind.name, kind.patience
+    );
+    broken(vec![Step::Field("faults".into()), Step::Item(index), Step::Field(field.into())], problem)
 }
 
 /// Whether the machines of a profile have disks.

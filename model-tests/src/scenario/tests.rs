@@ -494,3 +494,26 @@ fn a_scenario_that_needs_more_memory_than_it_may_take_is_refused_before_it_runs(
     assert!(refused(&format!("{segments} 9_999"), "").contains("10000 MiB of its own"));
     assert_eq!(refused(&format!("{segments} 3"), ""), "");
 }
+
+#[test]
+fn a_link_that_fails_for_so_long_that_users_are_told_of_it_is_refused() {
+    let said = |cluster: &str, fault: &str, limit: &str| {
+        let text = format!(
+            "[cluster]\nnodes = 2\n{cluster}\n[workload]\nkind = \"sdp\"\nrequests = 3\n[run]\nlimit = \"{limit}\"\n\
+             [[faults]]\nat = \"1s\"\n{fault}\n"
+        );
+        crate::parse(&text).err().map(|error| error.to_string()).unwrap_or_default()
+    };
+    let cut = "kind = \"cut\"\nlasts";
+    let long = said("", &format!("{cut} = \"40s\""), "60s");
+    assert!(long.contains("lasts = \"40s\": the link is down for up to 40.000 s"), "{long}");
+    assert_eq!(said("", &format!("{cut} = \"19s\""), "60s"), "");
+    assert!(
+        said("", "kind = \"cut\"", "21s").contains("lasts is missing; the link is down for up to 20.000 s")
+    );
+    assert_eq!(said("", "kind = \"cut\"", "20s"), "", "until faults stop");
+    assert!(said("", "kind = \"flap\"\ndown = \"40s\"\nup = \"1s\"\ntimes = 1", "60s").contains("down = "));
+    let two = "rails = 2";
+    assert_eq!(said(two, &format!("{cut} = \"40s\"\nrail = 1"), "60s"), "", "there is another rail");
+    assert!(said(two, &format!("{cut} = \"40s\""), "60s").contains("40.000 s"));
+}

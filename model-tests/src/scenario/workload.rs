@@ -12,6 +12,7 @@ use std::sync::Arc;
 use toml::Spanned;
 use toml::de::DeTable;
 use weft_protocols::transport::MeshConfig;
+use weft_verbs::Nanos;
 
 /// `[workload]`: a system's kind, and its own fields.
 #[derive(Clone)]
@@ -33,6 +34,8 @@ pub struct Kind {
     pub disks: bool,
     /// Whether users may drop their calls.
     pub quits: bool,
+    /// For how long a peer may be out of reach until users are told so.
+    pub patience: Nanos,
     survives: fn(&dyn Any) -> bool,
     parse: fn(Spanned<DeTable<'_>>) -> Parsed,
     check: fn(&dyn Any, u32) -> Rule,
@@ -68,6 +71,7 @@ impl Kind {
             restarts: S::RESTARTS,
             disks: S::DISKS,
             quits: S::QUITS,
+            patience: S::PATIENCE,
             survives: |fields| fields.downcast_ref::<S::Workload>().is_some_and(S::survives),
             parse: |table| {
                 let fields = S::Workload::deserialize(toml::Deserializer::from(table))?;
