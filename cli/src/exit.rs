@@ -1,5 +1,6 @@
 //! How the program ends: its exit codes, and the one line that says why.
 
+use crate::output;
 use std::fmt;
 use std::process::ExitCode;
 use weft_check::Verdict;
@@ -125,7 +126,7 @@ impl Failure {
 
 impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.line)
+        f.write_str(&output::shown(&self.line))
     }
 }
 
@@ -137,6 +138,12 @@ mod tests {
     fn a_failure_is_told_in_one_line() {
         let failure = Failure::bad_input("at line 3\n  | nodes = 0\n  | ^ too few\n");
         assert_eq!(failure.to_string(), "at line 3 | nodes = 0 | ^ too few");
+    }
+
+    #[test]
+    fn what_a_peer_says_in_a_failure_does_not_move_the_cursor() {
+        let failure = Failure::unfinished("the receiver refuses: \u{1b}]0;root\u{7}").at("a\rb");
+        assert_eq!(failure.to_string(), "a?b: the receiver refuses: ?]0;root?");
     }
 
     #[cfg(feature = "hw")]

@@ -385,10 +385,10 @@ fn check_directory(path: &str) -> Result<pario::Path, Failure> {
     })
 }
 
-/// A name without what moves a terminal's cursor; of a directory, with a slash behind it.
+/// A name; of a directory, with a slash behind it.
 fn shown(entry: &Listed) -> String {
     let slash = if entry.is_directory { "/" } else { "" };
-    entry.name.chars().map(|c| if c.is_control() { '?' } else { c }).chain(slash.chars()).collect()
+    output::shown(&entry.name) + slash
 }
 
 #[cfg(test)]

@@ -6,9 +6,10 @@ use crate::output;
 use crate::table::count;
 use serde::Serialize;
 use std::fmt::Write;
+use std::io::ErrorKind;
 use std::path::Path;
 use weft_protocols::pario::{StoreError, StoreReport, check_store, log_object};
-use weft_store::Directory;
+use weft_store::{Directory, StoreRefused};
 use weft_verbs::ObjectName;
 
 /// What was found that is not as a clean end leaves it.
@@ -40,7 +41,7 @@ struct Checked {
 
 /// Looks at a store.
 pub fn run(args: &FsckArgs) -> Result<Exit, Failure> {
-    let directory = Directory::look(&args.store).map_err(Failure::store)?;
+    let directory = Directory::look(&args.store).map_err(not_looked_at)?;
     let (place, id) = (args.store.display().to_string(), directory.id().clone());
     let read = |why: &dyn std::fmt::Display| Failure::unfinished(format!("{place}: {why}"));
     let strangers = directory.strangers().map_err(|why| read(&why))?;
@@ -77,6 +78,18 @@ pub fn run(args: &FsckArgs) -> Result<Exit, Failure> {
     }
     let clean = checked.findings.iter().all(|finding| finding.harmless);
     Ok(if clean { Exit::Held } else { Exit::Violated })
+}
+
+/// A store that is not there is none; one that cannot be read may be sound.
+fn not_looked_at(why: StoreRefused) -> Failure {
+    match &why {
+        StoreRefused::Unusable { why: error, .. }
+            if ![ErrorKind::NotFound, ErrorKind::NotADirectory].contains(&error.kind()) =>
+        {
+            Failure::unfinished(&why)
+        }
+        _ => Failure::store(why),
+    }
 }
 
 fn findings(store: &Path, report: &StoreReport, strangers: &[String]) -> Vec<Finding> {
@@ -138,4 +151,19 @@ fn text(checked: &Checked) -> String {
         (wrong, _) => writeln!(text, "not clean: {wrong} of these were left by no crash"),
     };
     text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_store_that_cannot_be_read_is_none_that_is_not_there() {
+        let exit = |why: ErrorKind| {
+            let refused = StoreRefused::Unusable { path: "/store".into(), why: why.into() };
+            not_looked_at(refused).exit()
+        };
+        assert_eq!([ErrorKind::PermissionDenied, ErrorKind::Other].map(exit), [Exit::Unfinished; 2]);
+        assert_eq!([ErrorKind::NotFound, ErrorKind::NotADirectory].map(exit), [Exit::BadInput; 2]);
+    }
 }

@@ -14,6 +14,11 @@ pub fn one(text: &str) -> Result<bool, Failure> {
     put_one(&mut io::stdout().lock(), text.as_bytes())
 }
 
+/// What others have written, in a line for people: it neither moves a terminal's cursor nor begins lines of its own.
+pub fn shown(text: &str) -> String {
+    text.chars().map(|c| if c.is_control() { '?' } else { c }).collect()
+}
+
 /// Writes bytes as they are.
 pub fn bytes(bytes: &[u8]) -> Result<(), Failure> {
     put(&mut io::stdout().lock(), bytes)

@@ -2,8 +2,10 @@
 
 use crate::exit::Failure;
 use serde::{Deserialize, Serialize};
-use std::io::{ErrorKind, Read, Write};
+use std::io::{self, ErrorKind, Read, Write};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, TcpStream, ToSocketAddrs};
+use std::sync::mpsc::{self, RecvTimeoutError};
+use std::thread;
 use std::time::{Duration, Instant};
 use weft_control::net::Endpoint;
 
@@ -56,15 +58,15 @@ pub fn accept(
             }
             // One who is gone again is nobody's trouble.
             Err(why) if [ErrorKind::WouldBlock, ErrorKind::ConnectionAborted].contains(&why.kind()) => {
-                std::thread::sleep(GLANCE);
+                thread::sleep(GLANCE);
             }
             Err(why) if is_for_good(&why) => return Err(Failure::unfinished(why)),
             // Whoever calls waits until there are descriptors again, say: what is under way for others goes on.
             Err(why) => {
                 if !std::mem::replace(&mut told, true) {
-                    let _ = writeln!(std::io::stderr().lock(), "weft: nobody can be taken now: {why}");
+                    let _ = writeln!(io::stderr().lock(), "weft: nobody can be taken now: {why}");
                 }
-                std::thread::sleep(GLANCE);
+                thread::sleep(GLANCE);
             }
         }
     }
@@ -72,22 +74,46 @@ pub fn accept(
 }
 
 /// Whether the listener itself is of no use any more.
-fn is_for_good(why: &std::io::Error) -> bool {
+fn is_for_good(why: &io::Error) -> bool {
     // EBADF, EINVAL, ENOTSOCK, EOPNOTSUPP (accept(2)).
     why.raw_os_error().is_none_or(|number| [9, 22, 88, 95].contains(&number))
 }
 
-/// Connects to one who listens.
-pub fn call(to: &Endpoint) -> Result<TcpStream, Failure> {
-    let addresses = (to.host.as_str(), to.port).to_socket_addrs();
-    let mut why = String::from("the name has no address");
-    for address in addresses.map_err(|why| Failure::unfinished(format!("{to}: {why}")))? {
-        match TcpStream::connect_timeout(&address, REACHED_WITHIN) {
-            Ok(stream) => return Ok(stream),
-            Err(error) => why = error.to_string(),
+/// Connects to one who listens, unless the user wants to stop meanwhile.
+pub fn call(to: &Endpoint, stop: &dyn Fn() -> bool) -> Result<TcpStream, Failure> {
+    let place = to.clone();
+    let called = beside(move || reach(&place), stop)?;
+    called.map_err(|why| Failure::unfinished(format!("{to}: {why}")))
+}
+
+/// Makes a call that may take long in a thread, and waits for its end, unless the user wants to stop meanwhile: the process ends then, and the
+/// thread with it.
+fn beside<T: Send + 'static>(
+    call: impl FnOnce() -> T + Send + 'static,
+    stop: &dyn Fn() -> bool,
+) -> Result<T, Failure> {
+    let (tell, told) = mpsc::channel();
+    thread::Builder::new().spawn(move || drop(tell.send(call()))).map_err(Failure::unfinished)?;
+    loop {
+        match told.recv_timeout(GLANCE) {
+            Ok(end) => return Ok(end),
+            Err(RecvTimeoutError::Timeout) if !stop() => {}
+            Err(RecvTimeoutError::Timeout) => return Err(Failure::unfinished("it was interrupted")),
+            Err(why) => return Err(Failure::unfinished(why)),
         }
     }
-    Err(Failure::unfinished(format!("{to}: {why}")))
+}
+
+/// Connects to the first of a place's addresses that answers.
+fn reach(to: &Endpoint) -> io::Result<TcpStream> {
+    let mut why = io::Error::other("the name has no address");
+    for address in (to.host.as_str(), to.port).to_socket_addrs()? {
+        match TcpStream::connect_timeout(&address, REACHED_WITHIN) {
+            Ok(stream) => return Ok(stream),
+            Err(error) => why = error,
+        }
+    }
+    Err(why)
 }
 
 /// Introduces one who was called to the one who calls. The connection is of no more use afterwards.
@@ -133,7 +159,7 @@ fn await_turn(stream: &TcpStream, turn: Turn, stop: &dyn Fn() -> bool) -> Result
         return Ok(());
     }
     if !turn.quiet {
-        let _ = writeln!(std::io::stderr().lock(), "weft: waiting for the other end, which may be busy");
+        let _ = writeln!(io::stderr().lock(), "weft: waiting for the other end, which may be busy");
     }
     let seconds = turn.patience.as_secs();
     let busy = || format!("the other end has said nothing for {seconds} s: it may be busy with another");
@@ -145,7 +171,7 @@ fn look<T>(
     stream: &TcpStream,
     until: Instant,
     stop: &dyn Fn() -> bool,
-    mut comes: impl FnMut() -> std::io::Result<T>,
+    mut comes: impl FnMut() -> io::Result<T>,
 ) -> Result<Option<T>, String> {
     stream.set_read_timeout(Some(GLANCE)).map_err(|why| why.to_string())?;
     while Instant::now() < until {
@@ -161,7 +187,7 @@ fn look<T>(
     Ok(None)
 }
 
-fn is_silence(why: &std::io::Error) -> bool {
+fn is_silence(why: &io::Error) -> bool {
     [ErrorKind::WouldBlock, ErrorKind::TimedOut, ErrorKind::Interrupted].contains(&why.kind())
 }
 
@@ -204,11 +230,14 @@ fn known(said: &str, own: &Introduction) -> Result<Introduction, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::thread;
 
     fn own(weft: &str, service: u16) -> Introduction {
         let addresses = vec![IpAddr::V4(Ipv4Addr::new(10, 0, 0, 1)), IpAddr::V4(Ipv4Addr::new(10, 0, 1, 1))];
         Introduction { weft: weft.to_string(), addresses, service }
+    }
+
+    fn connected(port: u16) -> TcpStream {
+        call(&Endpoint::new("localhost", port), &|| false).expect("it listens")
     }
 
     fn patient(patience: Duration) -> Turn {
@@ -226,8 +255,7 @@ mod tests {
     ) -> Result<Introduction, String> {
         let listener = listen(0).expect("a port of the system's choice");
         let port = listener.local_addr().expect("it listens").port();
-        let calling =
-            thread::spawn(move || caller(call(&Endpoint::new("localhost", port)).expect("it listens")));
+        let calling = thread::spawn(move || caller(connected(port)));
         let (stream, _) = accept(&listener, &|| false).expect("it listens").expect("nobody stops");
         let end = answer(&stream, called, &|| false);
         calling.join().expect("it ends");
@@ -263,7 +291,7 @@ mod tests {
     fn busy() -> (TcpListener, TcpStream) {
         let listener = listen(0).expect("a port of the system's choice");
         let port = listener.local_addr().expect("it listens").port();
-        (listener, call(&Endpoint::new("localhost", port)).expect("it listens"))
+        (listener, connected(port))
     }
 
     #[test]
@@ -299,6 +327,13 @@ mod tests {
         assert!(began.elapsed() < PATIENCE / 2);
         drop(stream);
         drips.join().expect("it ends");
+    }
+
+    #[test]
+    fn one_who_calls_and_is_not_answered_stops_when_its_user_wants() {
+        let (_answers, answered) = mpsc::channel::<()>();
+        let end = beside(move || answered.recv(), &|| true);
+        assert_eq!(end.map_err(|why| why.to_string()), Err("it was interrupted".to_string()));
     }
 
     #[test]

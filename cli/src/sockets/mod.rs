@@ -9,6 +9,8 @@ pub mod args;
 #[cfg(any(feature = "hw", test))]
 mod aside;
 #[cfg(any(feature = "hw", test))]
+mod broken;
+#[cfg(any(feature = "hw", test))]
 mod meet;
 #[cfg(feature = "hw")]
 mod pair;

@@ -1,6 +1,7 @@
 //! Two nodes that have met: a mesh of two over all their devices, with sockets on it.
 
 use super::args::Over;
+use super::broken::Broken;
 use super::meet::Introduction;
 use crate::exit::Failure;
 use crate::interrupt;
@@ -139,14 +140,15 @@ async fn leave(rt: Rt<Hw>, sdp: Sdp<Hw>) {
 /// Carries work out, and says how it has ended before the two ends part: what has ended well has, whatever ends this node meanwhile.
 async fn carry_out<T, E, P: Future<Output = ()>>(
     work: impl Future<Output = Result<(T, P), E>>,
-    ended: &RefCell<Option<Result<T, E>>>,
+    trouble: impl FnOnce() -> Option<String>,
+    ended: &RefCell<Option<Result<T, Broken<E>>>>,
 ) {
     match work.await {
         Ok((end, parts)) => {
             ended.replace(Some(Ok(end)));
             parts.await;
         }
-        Err(why) => drop(ended.replace(Some(Err(why)))),
+        Err(why) => drop(ended.replace(Some(Err(Broken { why, trouble: trouble() })))),
     }
 }
 
@@ -157,6 +159,7 @@ pub struct Pair {
     pub sdp: Sdp<Hw>,
     /// The devices that are used, by rail.
     pub contexts: Vec<HwContext>,
+    peer: Rank,
     driver: Driver,
     program: Program<Hw>,
 }
@@ -195,7 +198,8 @@ impl Pair {
         let sdp = Sdp::start(&rt, &mesh, options).map_err(Failure::unfinished)?;
         let driver = Driver::new(&devices.contexts).map_err(Failure::unfinished)?;
         let program = rt.program();
-        Ok(Pair { rt, mesh, sdp, contexts: devices.contexts, driver, program })
+        let (contexts, peer) = (devices.contexts, Rank::from_index(peer as u32));
+        Ok(Pair { rt, mesh, sdp, contexts, peer, driver, program })
     }
 
     /// Runs work to its end, or until the user wants to stop: then the other end is told, if the two have yet to part. Work that has ended well
@@ -203,38 +207,52 @@ impl Pair {
     pub fn run<T: 'static, E: 'static, P: Future<Output = ()> + 'static>(
         mut self,
         work: impl Future<Output = Result<(T, P), E>> + 'static,
-    ) -> Result<Result<T, E>, Failure> {
+    ) -> Result<Result<T, Broken<E>>, Failure> {
         let (ended, rt) = (Rc::new(RefCell::new(None)), self.rt.clone());
         let tell = Rc::clone(&ended);
         let leaves = leave(rt.clone(), self.sdp.clone());
         let parted = Rc::new(Cell::new(false));
-        let parts = Rc::clone(&parted);
+        let (parts, trouble) = (Rc::clone(&parted), self.trouble());
         drop(rt.spawn(async move {
-            carry_out(work, &tell).await;
+            carry_out(work, trouble, &tell).await;
             parts.set(true);
             leaves.await;
         }));
-        if self.driver.run(&mut self.program, interrupt::requested) == Ended::Stopped && !parted.get() {
+        let stopped = self.driver.run(&mut self.program, interrupt::requested) == Ended::Stopped;
+        let interrupted = (stopped && !parted.get()).then(|| {
+            let trouble = self.trouble()();
             self.sdp.abort_all();
             drop(rt.spawn(leave(rt.clone(), self.sdp.clone())));
             self.driver.run(&mut self.program, || false);
-        }
+            Broken { why: "it was interrupted", trouble }
+        });
         rt.shutdown();
-        let why = self.contexts.iter().flat_map(HwContext::take_troubles).next_back();
-        let stopped = || Failure::unfinished(why.unwrap_or_else(|| "it was interrupted".to_string()));
-        ended_with(ended.take(), rt.fatal())?.ok_or_else(stopped)
+        ended_with(ended.take(), rt.fatal(), interrupted)
+    }
+
+    /// Says why the other end is out of reach, if it is and that is known. What kept the two apart before is of no matter while they are
+    /// connected.
+    fn trouble(&self) -> impl FnOnce() -> Option<String> + use<> {
+        let (mesh, peer, contexts) = (self.mesh.clone(), self.peer, self.contexts.clone());
+        move || {
+            let last = contexts.iter().flat_map(HwContext::take_troubles).next_back();
+            last.filter(|_| mesh.rail(peer).is_none())
+        }
     }
 }
 
-/// How work has ended, if it has. Of work that has not ended well the devices are the reason, where they have ended the node.
+/// How work has ended. Of work that has not ended well the devices are the reason, where they have ended the node, and else the user, who has
+/// interrupted it: how it has ended afterwards is a consequence.
 fn ended_with<T, E>(
-    ended: Option<Result<T, E>>,
+    ended: Option<Result<T, Broken<E>>>,
     fatal: Option<VerbsError>,
-) -> Result<Option<Result<T, E>>, Failure> {
+    interrupted: Option<Broken<&str>>,
+) -> Result<Result<T, Broken<E>>, Failure> {
     if !matches!(ended, Some(Ok(_))) {
         Failure::of_devices(fatal)?;
+        interrupted.map_or(Ok(()), |why| Err(Failure::unfinished(why)))?;
     }
-    Ok(ended)
+    ended.ok_or_else(|| Failure::unfinished("this node has ended"))
 }
 
 #[cfg(test)]
@@ -248,24 +266,29 @@ mod tests {
     fn how_work_has_ended_is_known_before_the_two_ends_part() {
         let ended = RefCell::new(None);
         {
-            let mut works = pin!(carry_out(ready(Ok::<_, ()>((7, pending()))), &ended));
+            let mut works = pin!(carry_out(ready(Ok::<_, ()>((7, pending()))), || None, &ended));
             assert!(look(works.as_mut()).is_pending(), "the other end does not answer");
         }
         assert_eq!(ended.take(), Some(Ok(7)));
         let fails = ready(Err::<((), Ready<()>), _>("the stream is closed"));
-        let ended = RefCell::new(None);
-        assert!(look(pin!(carry_out(fails, &ended))).is_ready());
-        assert_eq!(ended.take(), Some(Err("the stream is closed")));
+        let (ended, trouble) = (RefCell::new(None), || Some("no way".to_string()));
+        assert!(look(pin!(carry_out(fails, trouble, &ended))).is_ready());
+        assert_eq!(ended.take(), Some(Err(Broken { why: "the stream is closed", trouble: trouble() })));
     }
 
     #[test]
     fn work_that_has_ended_well_has_whatever_ends_its_node_afterwards() {
-        let fatal = || Some(VerbsError::Invalid("a device"));
-        assert!(matches!(ended_with(Some(Ok::<_, ()>(7)), fatal()), Ok(Some(Ok(7)))));
-        for ended in [None, Some(Err::<(), _>("the stream is closed"))] {
-            let why = ended_with(ended, fatal()).expect_err("the devices have ended");
+        let (fatal, interrupted) =
+            (|| Some(VerbsError::Invalid("a device")), || Some(Broken::from("interrupted")));
+        assert!(matches!(ended_with(Some(Ok::<_, Broken<()>>(7)), fatal(), interrupted()), Ok(Ok(7))));
+        let failed = || Some(Err::<(), Broken<&str>>(Broken::from("the stream is closed")));
+        for is_under_way in [true, false] {
+            let ended = || if is_under_way { None } else { failed() };
+            let why = ended_with(ended(), fatal(), interrupted()).expect_err("the devices have ended");
             assert!(why.to_string().contains("this node has ended"), "{why}");
-            assert!(ended_with(ended, None).is_ok_and(|same| same == ended));
+            let why = ended_with(ended(), None, interrupted()).expect_err("the user has ended it");
+            assert_eq!(why.to_string(), "interrupted", "not by the peer");
         }
+        assert!(ended_with(failed(), None, None).is_ok_and(|same| Some(same) == failed()));
     }
 }

@@ -1,6 +1,7 @@
 //! `weft perf`: sockets between two machines, measured on their devices.
 
 use super::args::PerfArgs;
+use super::broken::Broken;
 use super::meet::{self, Turn};
 use super::pair::{Devices, PORT, listener};
 use super::run::{called, calls, course, say};
@@ -29,7 +30,7 @@ const TURN: Duration = Duration::from_secs(600);
 pub fn run(args: &PerfArgs) -> Result<Exit, Failure> {
     interrupt::install();
     match (&args.to, args.listen) {
-        (Some(to), _) => call(meet::call(to)?, &to.host, args),
+        (Some(to), _) => call(meet::call(to, &interrupt::requested)?, &to.host, args),
         (None, port) => listen(port.unwrap_or_default(), args),
     }
 }
@@ -99,7 +100,7 @@ fn call(stream: TcpStream, host: &str, args: &PerfArgs) -> Result<Exit, Failure>
         Ok((all, closes(stream)))
     });
     progress.take().map(Progress::end).unwrap_or_default();
-    let measured = ended?.map_err(|why: PerfError| Failure::unfinished(why))?;
+    let measured = ended?.map_err(|why: Broken<PerfError>| Failure::unfinished(why))?;
     let stats = mesh.stats();
     if args.json {
         let MeshStats { reconnects, failovers, .. } = stats;
@@ -170,6 +171,6 @@ fn answer(stream: TcpStream, args: &PerfArgs) -> Result<(u32, String), Failure> 
         let times = perf::answer(&stream).await?;
         Ok((times, closes(stream)))
     });
-    let times = ended?.map_err(|why: PerfError| Failure::unfinished(why))?;
+    let times = ended?.map_err(|why: Broken<PerfError>| Failure::unfinished(why))?;
     Ok((times, course(began, mesh.stats())))
 }

@@ -1,14 +1,15 @@
 //! What `weft pipe` and `weft cp` do, on this machine's devices.
 
 use super::args::{CpArgs, Over, PipeArgs, Target};
+use super::broken::Broken;
 use super::meet::{self, Introduction, PATIENCE, Turn};
 use super::pair::{Devices, PORT, Pair, Role, listener};
 use super::stdio;
 use super::store::{Folder, Reads};
 use crate::exit::{Exit, Failure};
-use crate::interrupt;
 use crate::progress::Progress;
 use crate::table::count;
+use crate::{interrupt, output};
 use std::cell::RefCell;
 use std::fs::File;
 use std::future::ready;
@@ -33,7 +34,10 @@ pub fn pipe(args: &PipeArgs) -> Result<Exit, Failure> {
     interrupt::install();
     let devices = Devices::open(&args.over)?;
     let (pair, role) = match (&args.to, args.listen) {
-        (Some(to), _) => (calls(meet::call(to)?, devices, soon(&args.over), PIPE, None)?, Role::Caller),
+        (Some(to), _) => (
+            calls(meet::call(to, &interrupt::requested)?, devices, soon(&args.over), PIPE, None)?,
+            Role::Caller,
+        ),
         (None, port) => {
             let waiting = meet::listen(port.unwrap_or_default())?;
             let Some((stream, _)) = meet::accept(&waiting, &interrupt::requested)? else {
@@ -55,7 +59,7 @@ pub fn pipe(args: &PipeArgs) -> Result<Exit, Failure> {
         let piped = carry(&rt, stream, input, output, ends).await?;
         Ok((piped, ready(())))
     });
-    let piped = writes.end(ended?).map_err(|why: PipeError| Failure::unfinished(why))?;
+    let piped = writes.end(ended?).map_err(|why: Broken<PipeError>| Failure::unfinished(why))?;
     if !args.over.quiet {
         let (sent, received) = (count(piped.sent), count(piped.received));
         say(&format!("sent {sent} bytes, received {received}, {}", course(began, mesh.stats())));
@@ -84,7 +88,7 @@ fn put(file: &Path, to: &Target, port: u16, over: &Over) -> Result<Exit, Failure
     }
     let (len, place) = (meta.len(), Endpoint::new(&*to.node, port));
     let devices = Devices::open(over)?;
-    let pair = calls(meet::call(&place)?, devices, soon(over), COPY, None)?;
+    let pair = calls(meet::call(&place, &interrupt::requested)?, devices, soon(over), COPY, None)?;
     let source = stdio::pair(&pair.contexts[0]).and_then(|pair| Reads::new(source, pair));
     let source = source.map_err(Failure::unfinished)?;
     let (rt, sdp, mesh, began) = (pair.rt.clone(), pair.sdp.clone(), pair.mesh.clone(), Instant::now());
@@ -102,7 +106,7 @@ fn put(file: &Path, to: &Target, port: u16, over: &Over) -> Result<Exit, Failure
         Ok(((), parting.part()))
     });
     progress.take().map(Progress::end).unwrap_or_default();
-    ended?.map_err(|why: CopyError| Failure::unfinished(why).at(file.display()))?;
+    ended?.map_err(|why: Broken<CopyError>| Failure::unfinished(why).at(file.display()))?;
     if !over.quiet {
         say(&format!("{}:{stored}: {} bytes, {}", to.node, count(len), course(began, mesh.stats())));
     }
@@ -127,7 +131,9 @@ fn serve(folder: &Path, port: u16, over: &Over) -> Result<Exit, Failure> {
                 say(&format!("{name}: {} bytes from {}, {course}", count(len), from.ip()));
             }
             Ok((Ok(_), _)) => {}
-            Ok((Err(why @ CopyError::Named(_)), _)) => say(&format!("a file of {}: {why}", from.ip())),
+            Ok((Err(why @ Broken { why: CopyError::Named(_), .. }), _)) => {
+                say(&format!("a file of {}: {why}", from.ip()))
+            }
             Ok((Err(why), _)) => say(&not_stored(from, &Failure::unfinished(why))),
             Err(why) => say(&not_stored(from, &why)),
         };
@@ -145,7 +151,7 @@ fn not_stored(from: SocketAddr, why: &Failure) -> String {
 }
 
 /// What became of a file, and how it went.
-type Taken = (Result<Stored, CopyError>, String);
+type Taken = (Result<Stored, Broken<CopyError>>, String);
 
 fn take(stream: TcpStream, folder: &Path, over: &Over) -> Result<Taken, Failure> {
     let devices = Devices::open(over)?;
@@ -162,7 +168,7 @@ fn take(stream: TcpStream, folder: &Path, over: &Over) -> Result<Taken, Failure>
     });
     let ended = match ended {
         // Whether it is safe nobody has waited for.
-        Err(why) if fate.is_named() => Err(CopyError::Named(why.to_string())),
+        Err(why) if fate.is_named() => Err(CopyError::Named(why.to_string()).into()),
         ended => ended?,
     };
     Ok((ended, course(began, mesh.stats())))
@@ -211,7 +217,7 @@ pub(super) fn course(began: Instant, mesh: MeshStats) -> String {
     text
 }
 
-/// Says something to whoever watches; standard output is for data.
+/// Says something to whoever watches; standard output is for data. Names of files are what others have sent.
 pub(super) fn say(line: &str) {
-    let _ = writeln!(io::stderr().lock(), "weft: {line}");
+    let _ = writeln!(io::stderr().lock(), "weft: {}", output::shown(line));
 }

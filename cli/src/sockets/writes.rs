@@ -1,5 +1,6 @@
 //! Writing to standard output, which may block: a thread takes what comes out of a pair of sockets.
 
+use super::broken::Broken;
 use std::io::{self, Read, Write};
 use std::os::unix::net::UnixStream;
 use std::thread::{self, JoinHandle};
@@ -30,13 +31,13 @@ impl Writes {
     ///
     /// # Errors
     /// The pipe's, or the output's.
-    pub fn end(self, piped: Result<Piped, PipeError>) -> Result<Piped, PipeError> {
+    pub fn end(self, piped: Result<Piped, Broken<PipeError>>) -> Result<Piped, Broken<PipeError>> {
         // Whatever else ended the pipe, an output that blocks is not waited for.
-        if !matches!(piped, Ok(_) | Err(PipeError::Output(_))) {
+        if !matches!(piped, Ok(_) | Err(Broken { why: PipeError::Output(_), .. })) {
             return piped;
         }
         match self.0.join() {
-            Ok(Err(why)) => Err(PipeError::Output(why)),
+            Ok(Err(why)) => Err(PipeError::Output(why).into()),
             _ => piped,
         }
     }
@@ -65,11 +66,12 @@ mod tests {
         output: impl Write + Send + 'static,
         piped: Result<Piped, PipeError>,
     ) -> Result<Piped, PipeError> {
+        let piped = piped.map_err(Broken::from);
         let (mut to, from) = UnixStream::pair().expect("sockets");
         let writes = Writes::begin(from, output);
         to.write_all(b"bytes").expect("there is room");
         drop(to);
-        writes.end(piped)
+        writes.end(piped).map_err(|broken| broken.why)
     }
 
     #[test]
