@@ -6,11 +6,13 @@ use super::parties::Party;
 use super::parts::{Part, Waits};
 use super::{Header, Key, Name, Spec};
 use crate::transport::Rank;
+use names::Names;
 use segments::Segments;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use turns::{Line, State};
 use weft_verbs::RemoteSlice;
 
+mod names;
 mod segments;
 mod turns;
 
@@ -20,8 +22,7 @@ pub(super) struct Home {
     /// The node.
     me: Party,
     segments: Segments,
-    /// Names that stand for keys of segments, kept here or elsewhere.
-    names: BTreeMap<Name, Key>,
+    names: Names,
     allocated: u64,
     /// How many segments the node has kept.
     kept: u64,
@@ -137,7 +138,7 @@ impl Home {
         Home {
             me,
             segments: Segments::default(),
-            names: BTreeMap::new(),
+            names: Names::default(),
             allocated: 0,
             kept: 0,
             out_of_turn: 0,
@@ -154,8 +155,8 @@ impl Home {
         match self.segments.get(name) {
             Some(Kept { spec: there, .. }) if *there == spec => Action::Found,
             Some(Kept { spec: there, .. }) => Action::Answer(Message::Otherwise { id, spec: *there }),
-            None => match self.names.get(&name) {
-                Some(key) => Action::Answer(Message::Key { id, key: Some(*key) }),
+            None => match self.names.get(name) {
+                Some(key) => Action::Answer(Message::Key { id, key: Some(key) }),
                 None => Action::Make,
             },
         }
@@ -190,10 +191,7 @@ impl Home {
         if there.is_some() && there != instead {
             return there;
         }
-        match key {
-            Some(key) => drop(self.names.insert(name, key)),
-            None => drop(self.names.remove(&name)),
-        }
+        self.names.set(name, key);
         self.find(name)
     }
 
@@ -202,13 +200,13 @@ impl Home {
         match self.segments.get(name) {
             Some(Kept { leaving: Some(_), .. }) => None,
             Some(kept) => Some(kept.key(name, self.me)),
-            None => self.names.get(&name).copied(),
+            None => self.names.get(name),
         }
     }
 
     /// Names do not stand for this key any more.
     pub fn forget(&mut self, key: Key) {
-        self.names.retain(|_, named| *named != key);
+        self.names.forget(key);
     }
 
     /// Somebody wants a segment to be released. These nodes are to be asked whether they use it.

@@ -186,8 +186,7 @@ impl Directory {
 
     /// An object is freed: nothing of it is open.
     pub fn forget(&mut self, object: ObjectId) {
-        let all = PageId { object, index: 0 }..=PageId { object, index: u32::MAX };
-        let known: Vec<PageId> = self.pages.range(all).map(|(page, _)| *page).collect();
+        let known: Vec<PageId> = self.pages.range(PageId::all_of(object)).map(|(page, _)| *page).collect();
         known.iter().for_each(|page| drop(self.pages.remove(page)));
     }
 

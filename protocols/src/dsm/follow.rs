@@ -194,7 +194,11 @@ impl<V: Verbs, R: Reading> Service<V, R> {
     /// An object is forgotten, and what was lost of it.
     pub fn forget_lost(&self, object: ObjectId) {
         if let Some(following) = &self.following {
-            following.lost.borrow_mut().retain(|page| page.object != object);
+            let mut lost = following.lost.borrow_mut();
+            let of_it: Vec<PageId> = lost.range(PageId::all_of(object)).copied().collect();
+            for page in of_it {
+                lost.remove(&page);
+            }
         }
     }
 

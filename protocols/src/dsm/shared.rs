@@ -4,6 +4,7 @@ use super::DsmError;
 use crate::rt::Label;
 use crate::transport::Rank;
 use std::marker::PhantomData;
+use std::ops::RangeInclusive;
 use zerocopy::{FromBytes, Immutable, IntoBytes};
 
 /// The bytes of a page of the operating system, of which [`Grain::Pages`] counts.
@@ -75,6 +76,13 @@ pub struct PageId {
     pub object: ObjectId,
     /// Which one of it, from 0.
     pub index: u32,
+}
+
+impl PageId {
+    /// All that an object can have.
+    pub(super) fn all_of(object: ObjectId) -> RangeInclusive<PageId> {
+        PageId { object, index: 0 }..=PageId { object, index: u32::MAX }
+    }
 }
 
 /// How much of an object moves at a time: a multiple of 64 bytes, up to 1 MiB.
