@@ -119,16 +119,16 @@ impl Directory {
     }
 
     /// Goes on if all have reported: the book is what they have, but for objects that were `forgotten` meanwhile, and what they ask for is
-    /// served. Says how many minipages are found lost.
+    /// served. Gives the minipages that are found lost.
     pub fn rebuilt(
         &mut self,
         survives: impl Fn(Rank) -> bool,
         forgotten: impl Fn(ObjectId) -> bool,
         book: Book,
         out: &mut Sends,
-    ) -> u64 {
+    ) -> Vec<PageId> {
         let Some((rebuild, early)) = self.rebuild.take_if(|(rebuild, _)| rebuild.is_complete()) else {
-            return 0;
+            return Vec::new();
         };
         let mut reports = rebuild.reports();
         reports.retain(|page, _| !forgotten(page.object));
@@ -138,7 +138,7 @@ impl Directory {
             .chain(reports.keys().filter(|page| !self.pages.contains_key(page)))
             .copied()
             .collect();
-        let mut lost = 0;
+        let mut lost = Vec::new();
         for page in pages {
             let known = self.pages.get(&page).map(Entry::known);
             let reported = reports.get(&page).map_or(&[][..], Vec::as_slice);
@@ -146,7 +146,7 @@ impl Directory {
             let entry = self.pages.entry(page).or_default();
             let was_lost = entry.lost;
             entry.restore(page, restored, out);
-            lost += u64::from(entry.lost && !was_lost);
+            lost.extend(Some(page).filter(|_| entry.lost && !was_lost));
         }
         for (page, asks) in early {
             self.on_request(page, asks, book, out);

@@ -67,7 +67,7 @@ fn what_is_reported_of_a_forgotten_object_is_in_no_book() {
     manager.0.forget(PAGE.object);
     assert!(manager.0.on_reported(node(0), 1) && manager.0.on_reported(node(1), 0));
     let forgotten = |object| object == PAGE.object;
-    assert_eq!(manager.0.rebuilt(|_| true, forgotten, BOOK, &mut manager.1), 0);
+    assert_eq!(manager.0.rebuilt(|_| true, forgotten, BOOK, &mut manager.1), []);
     assert_eq!((manager.0.unserved(), manager.0.book().count(), told(&mut manager.1)), (0, 0, vec![]));
 }
 

@@ -457,12 +457,18 @@ impl<V: Verbs, R: Reading> Service<V, R> {
         let book = self.book();
         let survives = |node| nodes.contains(&node);
         let forgotten = |object| self.frees.borrow().has_forgotten(object);
-        let lost = self.directory.borrow_mut().rebuilt(survives, forgotten, book, sends);
-        self.stats.borrow_mut().lost += lost;
+        let mut lost = self.directory.borrow_mut().rebuilt(survives, forgotten, book, sends);
+        // Of what is being freed those may have had it that report nothing of it any more.
+        lost.retain(|page| !self.frees.borrow().has(page.object));
+        self.stats.borrow_mut().lost += lost.len() as u64;
     }
 
-    /// A minipage that this node gave up did not get to the one that it was for.
+    /// A minipage that this node gave up did not get to the one that it was for. If it has been freed, it is forgotten here, and by its
+    /// manager soon: those who have forgotten it before had reported nothing of it.
     pub fn on_restore(&self, from: Rank, page: PageId, id: u32, version: u64) {
+        if self.frees.borrow().has_forgotten(page.object) {
+            return;
+        }
         let object = self.memory.object(page.object);
         let gave = object.map(|object| object.page(page.index));
         if gave.is_some_and(|gave| gave.access == Access::Invalid && gave.version == version) {

@@ -26,7 +26,7 @@ pub struct DsmStats {
     pub stalls: u64,
     /// Epochs that began because members died.
     pub epochs: u64,
-    /// Minipages that this node, as their manager, found lost with one that died.
+    /// Minipages that this node, as their manager, found lost with one that died, but for those of memory that is being freed.
     pub lost: u64,
     /// Writes and pulls that were unfinished when an epoch began: this node awaited their end, or took them back.
     pub fenced: u64,

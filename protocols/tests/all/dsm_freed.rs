@@ -1,10 +1,10 @@
 //! Memory that a node frees which dies meanwhile: those that live go on with that, and it is freed on all of them.
 
-use crate::common::{Cluster, ms, rank};
+use crate::common::{Cluster, ms, rank, us};
 use crate::dsm_told::Told;
 use std::cell::Cell;
 use std::rc::Rc;
-use weft_protocols::dsm::{Dsm, DsmError, Grain, Placement, Shared};
+use weft_protocols::dsm::{Dsm, DsmError, DsmStats, Grain, Placement, Shared};
 use weft_sim::fault::{Fault, Link, Way};
 use weft_sim::{NodeId, Sim};
 use weft_verbs::{Nanos, Wait};
@@ -35,6 +35,42 @@ fn what_the_dead_was_freeing_is_freed_by_one_that_has_no_memory_of_it() {
     let freed = Some(Err(DsmError::Freed(words(&all[1]).object())));
     assert_eq!(after.map(|found| found.take()), [freed.clone(), freed]);
     assert!(all[1].audit().held.is_empty() && all[2].audit().book.is_empty());
+}
+
+/// One that lives was told to forget the memory, and reports nothing of it. Who gave it up for that one reports so, and forgets it before
+/// its manager does; or that was the dead.
+#[test]
+fn nothing_is_lost_nor_out_of_turn_of_memory_that_some_have_forgotten_when_another_one_dies_that_frees_it() {
+    for gives in [0, 3] {
+        let told = Told::new(4);
+        let (cluster, shared) = (&told.cluster, words(&told.all[0]));
+        let stored =
+            told.call(ms(1), gives, move |dsm| async move { dsm.thread().store(shared, 0, 1).await });
+        let rt = cluster.members[1].rt.clone();
+        let claimed = told.call(ms(2), 1, move |dsm| async move {
+            let mut thread = dsm.thread();
+            let _claim = thread.claim_mut(shared, 0..1, Nanos::MAX).await?;
+            rt.sleep_until(ms(10)).await;
+            Ok::<_, DsmError>(())
+        });
+        let _ = told.call(ms(6), 0, move |dsm| async move { dsm.thread().free(shared).await });
+        for node in [2, 3].map(NodeId) {
+            let link = Link::Pair(NodeId(0), node);
+            cluster.plan(ms(8), Fault::Cut { link, way: Way::Both, lasts: None });
+        }
+        cluster.plan(ms(11), Fault::Crash { node: NodeId(0) });
+        [(3, 12), (2, 13), (1, 13)].iter().for_each(|(node, at)| told.tell(ms(*at), *node, &[1, 2, 3]));
+        cluster.run(ms(10) + us(500));
+        assert_eq!((stored.take(), claimed.take()), (Some(Ok(())), Some(Ok(()))));
+        let forgot = [1, 2, 3].map(|node| told.all[node].audit().held.is_empty());
+        assert_eq!(forgot, [true; 3], "the one that had it has forgotten it");
+        cluster.run(ms(30));
+        for dsm in &told.all[1..] {
+            let DsmStats { epochs, lost, out_of_turn, .. } = dsm.stats();
+            assert_eq!((epochs, lost, out_of_turn), (1, 0, 0), "{gives} gave it up");
+            assert!(dsm.unfinished().iter().all(|(_, open)| *open == 0) && dsm.audit().book.is_empty());
+        }
+    }
 }
 
 /// A claim of two objects has the second one already when another node stores to that and frees it, and waits for the first one, which the
