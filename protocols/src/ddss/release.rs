@@ -74,7 +74,7 @@ impl<V: Verbs> Ddss<V> {
                     self.0.open.borrow_mut().remove(&key.id());
                     if !self.asks_first() {
                         // The next who opens its name has it made anew. (Among members one call is told first.)
-                        self.0.named.borrow_mut().retain(|_, segment| segment.key() != key);
+                        self.unname(key);
                     }
                     open.dies();
                     return Err(DdssError::Gone(key.home));
@@ -141,7 +141,7 @@ impl<V: Verbs> Ddss<V> {
     /// Ends this node's view of a segment. Says whether it had one.
     fn close(&self, key: Key) -> bool {
         let open = self.0.open.borrow_mut().remove(&key.id());
-        self.0.named.borrow_mut().retain(|_, segment| segment.key() != key);
+        self.unname(key);
         open.inspect(|segment| segment.0.close()).is_some()
     }
 

@@ -37,8 +37,9 @@ pub(super) struct Shared<V: Verbs> {
     /// The segments that are open here, until they are let go, or their home has died. Those of one name are others, of which all but one
     /// have been released.
     pub open: RefCell<BTreeMap<Id, Segment<V>>>,
-    /// Those of them that were opened by their names.
-    pub named: RefCell<BTreeMap<Name, Segment<V>>>,
+    /// What names stand for here: keys of segments that were opened by them. One that is not open any more has died with its home: the next
+    /// who opens its name is told.
+    pub named: RefCell<BTreeMap<Name, Key>>,
     /// Segments of which this node knows that they are being released.
     pub going: RefCell<Going>,
     /// Requests that are not answered: whom this node asked, and who waits for that.
@@ -194,7 +195,7 @@ impl<V: Verbs> Ddss<V> {
                 if self.0.going.borrow().asked() == asked_before {
                     segment.0.takes_part(again);
                 }
-                self.0.named.borrow_mut().insert(name, segment.clone());
+                self.0.named.borrow_mut().insert(name, key);
                 Ok(segment)
             }
             Message::Released { .. } => Err(DdssError::Released),
@@ -206,14 +207,22 @@ impl<V: Verbs> Ddss<V> {
 
     /// The segment that was opened by this name. One that died with its home is told of, and forgotten.
     fn known(&self, name: Name) -> Result<Option<Segment<V>>, DdssError> {
-        let known = self.0.named.borrow().get(&name).cloned();
-        let Some(segment) = known else { return Ok(None) };
-        match self.check(&segment.0) {
-            Err(DdssError::Gone(home)) => {
+        let Some(key) = self.0.named.borrow().get(&name).copied() else { return Ok(None) };
+        let known = self.0.open.borrow().get(&key.id()).cloned();
+        match known.filter(|segment| !matches!(self.check(&segment.0), Err(DdssError::Gone(_)))) {
+            None => {
                 self.0.named.borrow_mut().remove(&name);
-                Err(DdssError::Gone(home))
+                Err(DdssError::Gone(key.home))
             }
-            _ => Ok(Some(segment)),
+            known => Ok(known),
+        }
+    }
+
+    /// The name by which a segment was opened does not stand for it any more.
+    pub(super) fn unname(&self, key: Key) {
+        let mut named = self.0.named.borrow_mut();
+        if named.get(&key.name) == Some(&key) {
+            named.remove(&key.name);
         }
     }
 

@@ -31,21 +31,33 @@ fn met() -> (Cluster, Started) {
     (cluster, all)
 }
 
-/// Each life of a home makes the same segments anew. The last ones are known by their names until they are asked for again.
+const LIVES: usize = 6;
+
+/// Each life of a home makes segments anew, of the same names or of others. The last ones are known by their names until they are asked for
+/// again.
 #[test]
 fn a_user_keeps_no_memory_for_the_segments_of_a_home_that_died() {
     const SEGMENTS: usize = 4;
+    let names = (0..).map(Name).filter(|name| name.home(NODES) == rank(2));
+    let names: Vec<Name> = names.take(LIVES * SEGMENTS).collect();
+    let same: [&[Name]; LIVES] = [&names[..SEGMENTS]; LIVES];
+    let others: [&[Name]; LIVES] = std::array::from_fn(|life| &names[life * SEGMENTS..][..SEGMENTS]);
+    for opened in [same, others] {
+        let free = free_by_life(opened);
+        assert!(free[5] + SEGMENTS >= free[1], "regions that are left, life by life: {free:?}");
+    }
+}
+
+/// How many regions are left to a user in each life of a home in which it opens segments.
+fn free_by_life(opened: [&[Name]; LIVES]) -> [usize; LIVES] {
     let (mut cluster, mut all) = met();
-    let names: Vec<Name> =
-        (0..).map(Name).filter(|name| name.home(NODES) == rank(2)).take(SEGMENTS).collect();
-    let mut free = Vec::new();
-    for life in 0..6 {
+    opened.map(|names| {
         let done = Rc::new(Cell::new(0));
         let (tell, ddss, rt) = (Rc::clone(&done), all[1].1.clone(), cluster.members[1].rt.clone());
-        let names = names.clone();
+        let opened = names.to_vec();
         cluster.members[1].at(cluster.fabric.now() + us(1), move || {
             drop(rt.clone().spawn(async move {
-                for name in names {
+                for name in opened {
                     // That the segment of the life before is gone is told first.
                     while let Err(why) = put(&ddss, name).await {
                         assert!(matches!(why, DdssError::Gone(_) | DdssError::Absent(_)), "{why}");
@@ -56,12 +68,12 @@ fn a_user_keeps_no_memory_for_the_segments_of_a_home_that_died() {
             }));
         });
         cluster.run(ms(100));
-        assert_eq!(done.get(), SEGMENTS, "life {life}");
-        free.push(all_regions(&cluster.members[1].rt).len());
+        assert_eq!(done.get(), names.len());
+        let free = all_regions(&cluster.members[1].rt).len();
         begins_anew(&mut cluster, 2);
         all[2] = begin(&cluster, 2, ms(4));
-    }
-    assert!(free[5] + SEGMENTS >= free[1], "regions that are left, life by life: {free:?}");
+        free
+    })
 }
 
 /// The user comes when the home is there again that kept them: no view tells it who has died.
