@@ -432,8 +432,15 @@ impl<V: Verbs> Ddss<V> {
         following.changed.notify();
         self.0.asked.borrow_mut().retain(|_, (of, _)| *of != party);
         self.0.going.borrow_mut().end_with(party);
-        // Calls that have one of them end by name; no other comes to have it.
-        self.0.open.borrow_mut().retain(|_, segment| segment.0.home != party);
+        // Calls that have one of them end by name; no other comes to have it. Who opens the name of one that was used is told, however it was
+        // opened before.
+        self.0.open.borrow_mut().retain(|_, Segment(open)| {
+            let died = open.home == party;
+            if died && open.has_part() && open.name.is_given() {
+                self.0.named.borrow_mut().entry(open.name).or_insert_with(|| open.key());
+            }
+            !died
+        });
         self.drains_nothing(party.rank);
         self.bury(party.rank, lease_over);
     }

@@ -37,8 +37,8 @@ pub(super) struct Shared<V: Verbs> {
     /// The segments that are open here, until they are let go, or their home has died. Those of one name are others, of which all but one
     /// have been released.
     pub open: RefCell<BTreeMap<Id, Segment<V>>>,
-    /// What names stand for here: keys of segments that were opened by them. One that is not open any more has died with its home: the next
-    /// who opens its name is told.
+    /// What names stand for here: keys of segments that were opened by them. One that is not open any more has died with its home, however it
+    /// was opened: the next who opens its name is told.
     pub named: RefCell<BTreeMap<Name, Key>>,
     /// Segments of which this node knows that they are being released.
     pub going: RefCell<Going>,
@@ -190,6 +190,8 @@ impl<V: Verbs> Ddss<V> {
                 }
                 // Or its home has died since it answered.
                 self.check_party(key.party())?;
+                // Or one of its name has died since it was asked.
+                self.known(name)?;
                 let segment = self.opened(key);
                 // The answer may have waited for this call while the segment went: then the home is asked before the first use.
                 if self.0.going.borrow().asked() == asked_before {

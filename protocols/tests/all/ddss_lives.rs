@@ -152,3 +152,34 @@ fn a_home_that_starts_late_heeds_a_node_that_began_anew_behind_what_its_last_boo
     assert_eq!(opened.take(), Some(Ok(())));
     assert_eq!(home.stats().segments, 1, "nobody had asked for it in this life but the one that is there");
 }
+
+/// The user has found the segment by its name, and used it by its key.
+#[test]
+fn who_opens_the_name_of_a_segment_that_died_with_its_home_is_told_once_however_it_was_opened_before() {
+    let (mut cluster, mut all) = met();
+    let name = (0..).map(Name).find(|name| name.home(NODES) == rank(2)).expect("one is its own");
+    let ddss = all[0].1.clone();
+    drop(cluster.members[0].rt.spawn(async move { put(&ddss, name).await.expect("its home is there") }));
+    cluster.run(ms(5));
+    let told = Rc::new(RefCell::new(Vec::new()));
+    let (ddss, tells) = (all[1].1.clone(), Rc::clone(&told));
+    drop(cluster.members[1].rt.spawn(async move {
+        let key = ddss.lookup(name).await.expect("its home is there").expect("it was opened by its name");
+        let got = async { ddss.get(&ddss.attach(key)?, &mut [0; 64]).await };
+        tells.borrow_mut().push(got.await);
+    }));
+    cluster.run(ms(5));
+    begins_anew(&mut cluster, 2);
+    all[2] = begin(&cluster, 2, ms(4));
+    cluster.run(MET + ms(80));
+    let (ddss, tells) = (all[1].1.clone(), Rc::clone(&told));
+    drop(cluster.members[1].rt.spawn(async move {
+        for _ in 0..2 {
+            let got = async { ddss.get(&ddss.open(name, VALUE).await?, &mut [0; 64]).await };
+            let got = got.await;
+            tells.borrow_mut().push(got);
+        }
+    }));
+    cluster.run(ms(20));
+    assert_eq!(told.take(), [Ok(1), Err(DdssError::Gone(rank(2))), Ok(0)]);
+}
