@@ -7,7 +7,7 @@ use super::service::Ddss;
 use super::{DdssError, Header, Key, Model, Name, Spec};
 use crate::rt::sync::Signal;
 use crate::rt::{BufferGuard, BufferPool};
-use crate::transport::{Mesh, Rank};
+use crate::transport::Rank;
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
 use std::rc::Rc;
@@ -66,7 +66,8 @@ pub(super) struct Open<V: Verbs> {
     line: RefCell<VecDeque<u64>>,
     numbers: Cell<u64>,
     turn: Signal,
-    pub values: BufferPool<V>,
+    /// Blocks for values and windows.
+    values: BufferPool<V>,
 }
 
 /// A swap of the header whose outcome nobody has looked at.
@@ -89,13 +90,13 @@ pub(super) enum Doubt {
 }
 
 impl<V: Verbs> Open<V> {
-    pub fn new(mesh: &Mesh<V>, key: Key) -> Open<V> {
+    /// A segment of which nothing is known yet, at this node.
+    pub fn new(me: Rank, key: Key, values: BufferPool<V>) -> Open<V> {
         let Key { home, incarnation, name, spec, at } = key;
-        let (_, count) = window_of(spec, 1);
         Open {
             name,
             home: Party { rank: home, incarnation },
-            me: mesh.me(),
+            me,
             at,
             spec,
             last: Cell::default(),
@@ -110,7 +111,7 @@ impl<V: Verbs> Open<V> {
             line: RefCell::default(),
             numbers: Cell::new(0),
             turn: Signal::new(),
-            values: mesh.pool((count * spec.stride()).max(spec.content())),
+            values,
         }
     }
 
@@ -244,6 +245,12 @@ impl<V: Verbs> Open<V> {
         let block = self.values.alloc().map_err(DdssError::Verbs)?;
         Ok(BufferGuard::Block { block, len })
     }
+}
+
+/// The longest value or window of a segment.
+pub(super) fn longest(spec: Spec) -> u32 {
+    let (_, count) = window_of(spec, 1);
+    (count * spec.stride()).max(spec.content())
 }
 
 /// The first of the slots that are read together with one of them, and how many they are.

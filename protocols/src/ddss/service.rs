@@ -8,11 +8,11 @@ use super::memory::Memory;
 use super::messages::Message;
 use super::parties::Party;
 use super::parts::Waits;
-use super::segment::Open;
+use super::segment::{Open, longest};
 use super::{DdssError, DdssStats, Key, Name, Segment, Spec};
 use crate::members::{Change, Members};
 use crate::rt::sync::{Mailbox, OneshotReceiver, OneshotSender, oneshot};
-use crate::rt::{BufferPool, Labelled, Rt};
+use crate::rt::{BufferPool, Labelled, Rt, WeakPool};
 use crate::transport::{Channel, Inbox, Incoming, Mesh, NotExecuted, Rank, SendError};
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
@@ -31,6 +31,8 @@ pub(super) struct Shared<V: Verbs> {
     pub stats: RefCell<DdssStats>,
     /// Blocks for words.
     pub words: BufferPool<V>,
+    /// Blocks for values, by their length: segments that are open share them, since each pool registers memory for many.
+    values: RefCell<BTreeMap<u32, WeakPool<V>>>,
     pub home: RefCell<Home>,
     /// The memory of the segments kept here.
     pub memory: RefCell<Memory<V>>,
@@ -115,6 +117,7 @@ impl<V: Verbs> Ddss<V> {
             mesh: mesh.clone(),
             stats: RefCell::default(),
             words: mesh.pool(8),
+            values: RefCell::default(),
             home: RefCell::new(Home::new(me)),
             memory: RefCell::new(Memory::new(mesh)),
             open: RefCell::default(),
@@ -235,8 +238,19 @@ impl<V: Verbs> Ddss<V> {
 
     /// Another task of the node may have opened it meanwhile: a node has one view of a segment.
     pub(super) fn opened(&self, key: Key) -> Segment<V> {
-        let new = || Segment(Rc::new(Open::new(&self.0.mesh, key)));
+        let new = || Segment(Rc::new(Open::new(self.0.mesh.me(), key, self.blocks(longest(key.spec)))));
         self.0.open.borrow_mut().entry(key.id()).or_insert_with(new).clone()
+    }
+
+    /// Blocks of a length, as long as a segment has them.
+    fn blocks(&self, len: u32) -> BufferPool<V> {
+        let mut pools = self.0.values.borrow_mut();
+        let there = pools.get(&len).and_then(WeakPool::upgrade);
+        there.unwrap_or_else(|| {
+            let pool = self.0.mesh.pool(len);
+            pools.insert(len, pool.downgrade());
+            pool
+        })
     }
 
     /// Asks something of a node, which answers by the request's number.

@@ -1,7 +1,7 @@
 //! Registered memory cut into blocks of one size, taken and given back in O(1).
 
 use std::cell::RefCell;
-use std::rc::Rc;
+use std::rc::{Rc, Weak};
 use weft_verbs::{AccessFlags, MemoryRegion, ProtectionDomain, Result, Sge, Verbs, VerbsError};
 
 struct PoolState<V: Verbs> {
@@ -92,6 +92,11 @@ impl<V: Verbs> BufferPool<V> {
         Ok(())
     }
 
+    /// The same pool for one who is not to keep it.
+    pub fn downgrade(&self) -> WeakPool<V> {
+        WeakPool(Rc::downgrade(&self.0))
+    }
+
     /// How many blocks are in use.
     pub fn in_use(&self) -> usize {
         let state = self.0.state.borrow();
@@ -101,6 +106,16 @@ impl<V: Verbs> BufferPool<V> {
     /// A block's length in bytes.
     pub fn block_len(&self) -> u32 {
         self.0.block
+    }
+}
+
+/// A pool, which is there as long as somebody else has it, or a block of it.
+pub struct WeakPool<V: Verbs>(Weak<Pool<V>>);
+
+impl<V: Verbs> WeakPool<V> {
+    /// The pool, if it is there.
+    pub fn upgrade(&self) -> Option<BufferPool<V>> {
+        self.0.upgrade().map(BufferPool)
     }
 }
 

@@ -41,7 +41,7 @@ pub use events::Connector;
 pub use executor::JoinHandle;
 use labels::Labels;
 pub use labels::{Label, LabelGuard, Labelled};
-pub use memory::{Block, BufferPool};
+pub use memory::{Block, BufferPool, WeakPool};
 use processors::Processors;
 pub use processors::Receives;
 pub use program::Program;

@@ -4,7 +4,7 @@ use crate::common::{Cluster, all_regions, ms, rank, us};
 use crate::ddss_crash::{MET, NODES, VALUE, begin, joins};
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
-use weft_protocols::ddss::{Ddss, DdssError, Name, Placement};
+use weft_protocols::ddss::{Ddss, DdssError, Name, Placement, Segment, Spec};
 use weft_protocols::members::Members;
 use weft_sim::fault::Fault;
 use weft_sim::{NodeId, Sim};
@@ -84,8 +84,8 @@ fn a_user_keeps_no_memory_for_the_segments_of_a_home_that_died_before_it_came() 
     let keys = Rc::new(RefCell::new(Vec::new()));
     let (ddss, tells) = (all[2].1.clone(), Rc::clone(&keys));
     drop(cluster.members[2].rt.spawn(async move {
-        for _ in 0..=SEGMENTS {
-            let key = ddss.allocate(VALUE, Placement::Local).await.expect("it fits");
+        for nth in 0..=SEGMENTS as u64 {
+            let key = ddss.allocate(spec(Name(nth)), Placement::Local).await.expect("it fits");
             tells.borrow_mut().push(key);
         }
     }));
@@ -104,7 +104,7 @@ fn a_user_keeps_no_memory_for_the_segments_of_a_home_that_died_before_it_came() 
             for key in asked {
                 let segment = ddss.attach(key).expect("nobody has told this node");
                 for _ in 0..2 {
-                    let value = ddss.get(&segment, &mut [0; 64]).await;
+                    let value = get(&ddss, segment.clone()).await;
                     tells.borrow_mut().push(value);
                 }
             }
@@ -116,9 +116,18 @@ fn a_user_keeps_no_memory_for_the_segments_of_a_home_that_died_before_it_came() 
     assert!(free[1] + SEGMENTS / 2 >= free[0], "regions that are left, before and after: {free:?}");
 }
 
+/// Each is of a length of its own: those of one length have memory for values together.
+fn spec(name: Name) -> Spec {
+    Spec { size: 64 * (1 + name.0 as u32), ..VALUE }
+}
+
 async fn put(ddss: &Ddss<Sim>, name: Name) -> Result<Option<u64>, DdssError> {
-    let segment = ddss.open(name, VALUE).await?;
-    ddss.put(&segment, &[1; 64]).await
+    let segment = ddss.open(name, spec(name)).await?;
+    ddss.put(&segment, &vec![1; segment.spec().size as usize]).await
+}
+
+async fn get(ddss: &Ddss<Sim>, segment: Segment<Sim>) -> Result<u64, DdssError> {
+    ddss.get(&segment, &mut vec![0; segment.spec().size as usize]).await
 }
 
 /// The first node has no segments yet when it is asked, and when who has asked begins anew.
@@ -165,7 +174,7 @@ fn who_opens_the_name_of_a_segment_that_died_with_its_home_is_told_once_however_
     let (ddss, tells) = (all[1].1.clone(), Rc::clone(&told));
     drop(cluster.members[1].rt.spawn(async move {
         let key = ddss.lookup(name).await.expect("its home is there").expect("it was opened by its name");
-        let got = async { ddss.get(&ddss.attach(key)?, &mut [0; 64]).await };
+        let got = async { get(&ddss, ddss.attach(key)?).await };
         tells.borrow_mut().push(got.await);
     }));
     cluster.run(ms(5));
@@ -175,7 +184,7 @@ fn who_opens_the_name_of_a_segment_that_died_with_its_home_is_told_once_however_
     let (ddss, tells) = (all[1].1.clone(), Rc::clone(&told));
     drop(cluster.members[1].rt.spawn(async move {
         for _ in 0..2 {
-            let got = async { ddss.get(&ddss.open(name, VALUE).await?, &mut [0; 64]).await };
+            let got = async { get(&ddss, ddss.open(name, spec(name)).await?).await };
             let got = got.await;
             tells.borrow_mut().push(got);
         }

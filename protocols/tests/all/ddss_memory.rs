@@ -1,6 +1,6 @@
 //! Segments where the adapters of a node refuse to register memory for a while.
 
-use crate::common::{Cluster, ms, rank, us, without_memory};
+use crate::common::{Cluster, all_regions, ms, rank, us, without_memory};
 use std::cell::RefCell;
 use std::rc::Rc;
 use weft_protocols::ddss::{Ddss, DdssError, Model, Name, Placement, Spec};
@@ -97,4 +97,29 @@ fn a_put_whose_answer_was_lost_ends_with_its_version_once_there_is_memory_to_loo
     let versions = vec![Ok(Some(1)), Ok(Some(2)), Ok(Some(3))];
     assert_eq!(ended.map(|ended| ended.take()), [versions.clone(), versions]);
     assert!(ddss.stats().unknown_outcomes > 0);
+}
+
+#[test]
+fn segments_of_one_length_have_memory_for_values_together() {
+    let cluster = Cluster::scarce(2, 1, 100, |_| ());
+    let start = |node: usize| {
+        let at = &cluster.members[node];
+        Ddss::start(&at.rt, &at.mesh).expect("the channel is free")
+    };
+    let [ddss, _home] = [0, 1].map(start);
+    let spec = Spec { size: 64, model: Model::Write };
+    let left = [1, 8].map(|segments| {
+        let puts = ddss.clone();
+        let done = cluster.members[0].rt.spawn(async move {
+            for _ in 0..segments {
+                let key = puts.allocate(spec, Placement::On(rank(1))).await.expect("there is memory");
+                let segment = puts.attach(key).expect("it is there");
+                assert_eq!(puts.put(&segment, &[7; 64]).await, Ok(Some(1)));
+            }
+        });
+        cluster.run(ms(5));
+        assert!(done.is_finished());
+        all_regions(&cluster.members[0].rt).len()
+    });
+    assert_eq!(left[0], left[1], "regions that are left");
 }
