@@ -213,7 +213,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     println!("explored: {found}, after {} executions", report.executions);
     println!(
         "and without the bug: {:?} in all {} executions",
-        explored(false).verdict,
+        explored(false).verdict(),
         explored(false).executions
     );
     Ok(())

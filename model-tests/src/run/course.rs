@@ -236,7 +236,7 @@ impl<S: System> World<S> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::run::Verdict;
+    use crate::Verdict;
     use crate::systems::pario::Files;
 
     #[test]

@@ -4,6 +4,7 @@ use crate::common;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::ControlFlow;
 use std::time::Duration;
+use weft_check::Verdict;
 use weft_check::explore::{
     Choices, Expected, Options, Reduction, Report, Run, Size, Step, Strategy, TraceEvent, Walk,
 };

@@ -174,8 +174,8 @@ fn who_opens_the_name_of_a_segment_that_died_with_its_home_is_told_once_however_
     let (ddss, tells) = (all[1].1.clone(), Rc::clone(&told));
     drop(cluster.members[1].rt.spawn(async move {
         let key = ddss.lookup(name).await.expect("its home is there").expect("it was opened by its name");
-        let got = async { get(&ddss, ddss.attach(key)?).await };
-        tells.borrow_mut().push(got.await);
+        let got = async { get(&ddss, ddss.attach(key)?).await }.await;
+        tells.borrow_mut().push(got);
     }));
     cluster.run(ms(5));
     begins_anew(&mut cluster, 2);
