@@ -123,6 +123,21 @@ fn a_new_crate_is_the_tested_example_by_another_name() {
     assert_eq!(run(&["new", &scratch.path("Not A Crate")]).status.code(), Some(2));
 }
 
+#[cfg(target_os = "linux")]
+#[test]
+fn a_new_crate_that_cannot_be_written_leaves_no_folder() {
+    let scratch = Scratch::new("new-full");
+    // A disk that is full, as far as this program can tell.
+    let line = format!("trap '' XFSZ; ulimit -f 0; exec \"$0\" new {}", scratch.path("mine"));
+    let made = Command::new("sh")
+        .args(["-c", &line, env!("CARGO_BIN_EXE_weft")])
+        .output()
+        .expect("there is a shell");
+    assert_eq!(made.status.code(), Some(3), "{}", err(&made));
+    assert!(err(&made).contains("cannot write the manifest"), "{}", err(&made));
+    assert!(scratch.names().is_empty());
+}
+
 #[test]
 fn a_crate_that_could_not_be_built_by_its_name_is_not_made() {
     let scratch = Scratch::new("new-names");
