@@ -64,9 +64,9 @@ pub(crate) fn svg(plot: &Plot) -> Result<String, Box<dyn Error>> {
 /// How high a vertical axis goes, from 0.
 #[derive(Clone, Copy)]
 struct Height {
-    /// Up to here it measures something, and has labels.
-    measured: f64,
-    /// Up to here it goes: there may be room for the legend above what is measured.
+    /// Up to here it has labels.
+    labelled: f64,
+    /// Up to here it goes: there may be room for the legend above.
     top: f64,
 }
 
@@ -93,14 +93,15 @@ where
     X: ValueFormatter<f64> + Ranged<ValueType = f64>,
     Y: ValueFormatter<f64> + Ranged<ValueType = f64>,
 {
-    let Height { measured, top } = height;
+    let Height { labelled, top } = height;
     // Enough decimals to tell labels apart.
     let decimals = match top {
         ..1.0 => 2,
         ..10.0 => 1,
         _ => 0,
     };
-    let label = |y: &f64| if *y > measured { String::new() } else { format!("{y:.decimals$}") };
+    let label = |y: &f64| if *y > labelled { String::new() } else { format!("{y:.decimals$}") };
+    // It lives no longer than the label.
     let mut style = style;
     style
         .y_desc(y)
@@ -194,7 +195,7 @@ mod tests {
 
     /// Per cent, say, of which there are no more than a hundred.
     #[test]
-    fn an_axis_has_no_label_above_what_was_measured() {
+    fn an_axis_has_no_label_beside_the_legend_above_the_lines() {
         let Shape::Lines(lines) = lines(Scale::Linear, vec![(0.0, 70.0), (9.0, 100.0)]) else {
             unreachable!()
         };

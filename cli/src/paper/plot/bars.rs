@@ -23,7 +23,7 @@ pub(super) fn draw(area: &Area<'_>, plot: &Plot, Bars { places }: &Bars) -> Draw
         builder(area, &plot.title).build_cartesian_2d(-0.6..places.len() as f64 - 0.4, 0.0..top)?;
     let mut style = chart.configure_mesh();
     style.disable_x_mesh().x_labels(0);
-    mesh(style, plot.y, Height { measured: highest, top })?;
+    mesh(style, plot.y, Height { labelled: top, top })?;
     for (nth, place) in places.iter().enumerate() {
         let x = nth as f64;
         let (mut paper, mut here) = (0.0, 0.0);

@@ -12,9 +12,9 @@ type Chart<'a, 'b, X> = ChartContext<'a, SVGBackend<'b>, Cartesian2d<X, RangedCo
 pub(super) fn draw(area: &Area<'_>, plot: &Plot, lines: &Lines) -> Drawn {
     let points = || lines.series.iter().chain(&lines.paper).flat_map(|series| &series.points);
     let right = points().map(|point| point.0).fold(1.0, f64::max);
-    let measured = highest(points().map(|point| point.1));
-    let top = (measured * 1.08).max(above_legend(lines));
-    let height = Height { measured, top };
+    let labelled = highest(points().map(|point| point.1)) * 1.08;
+    let top = labelled.max(above_legend(lines));
+    let height = Height { labelled, top };
     let mut builder = builder(area, &plot.title);
     match lines.x.scale {
         Scale::Linear => {
