@@ -117,8 +117,14 @@ fn list(door: &Door, as_json: bool) -> Result<Exit, Failure> {
             Err(why) => without.push((node, why)),
         }
     }
-    if without.len() == nodes.len() && without.iter().all(|(_, why)| why.exit() == Exit::BadInput) {
-        return Err(Failure::bad_input(Refusal::NoSystem { system: SEGMENTS.to_string() }));
+    if !without.is_empty() && without.len() == nodes.len() {
+        // Who asks one node is told what that says.
+        if door.node.is_some() {
+            return without.pop().map_or_else(|| Err(odd()), |(_, why)| Err(why));
+        }
+        if without.iter().all(|(_, why)| why.exit() == Exit::BadInput) {
+            return Err(Failure::bad_input(Refusal::NoSystem { system: SEGMENTS.to_string() }));
+        }
     }
     rows.sort_by(|(_, a), (_, b)| a.name.cmp(&b.name));
     if as_json {

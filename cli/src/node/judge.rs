@@ -300,7 +300,9 @@ impl<S: System> Judge<S> {
             }
             (Some(_), _) => "a node that was lost does not come back to this scenario",
         };
-        self.seat(rank).over = true;
+        // Those that come back are still told where it was.
+        let seat = self.seat(rank);
+        (seat.over, seat.addresses, seat.cards) = (true, before.addresses, before.cards);
         self.say(rank, ToNode::Without(why.to_string()));
     }
 

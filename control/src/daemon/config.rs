@@ -264,10 +264,17 @@ impl Config {
     }
 }
 
+/// Whether one machine cannot listen at both.
+fn meets(one: &Endpoint, other: &Endpoint) -> bool {
+    let is_any = |host: &str| host == "0.0.0.0" || host == "::";
+    let same = one.host == other.host || is_any(&one.host) || is_any(&other.host);
+    one.port == other.port && one.port != 0 && same
+}
+
 impl Node {
     fn check(&self) -> Result<(), String> {
         match &self.metrics {
-            Some(at) if *at == self.listen() => {
+            Some(at) if meets(at, &self.listen()) => {
                 Err(format!("[node] metrics = \"{at}\": the coordinator listens there, give it another port"))
             }
             _ => Ok(()),

@@ -459,12 +459,12 @@ impl Reversal<'_> {
             .map(|step| self.order.step(step))
     }
 
-    /// Whether the last step needs some of the others, which need not be enabled where the race begins.
     /// The later step of the race.
     pub(super) fn last(&self) -> usize {
         self.last
     }
 
+    /// Whether the last step needs some of the others, which need not be enabled where the race begins.
     pub(super) fn is_prepared(&self) -> bool {
         self.needs_another(self.last)
     }

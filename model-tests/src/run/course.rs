@@ -113,13 +113,14 @@ impl<S: System> World<S> {
     fn settle(&mut self, options: &mut RunOptions<'_>) -> Result<(Nanos, Nanos), RunError> {
         let healed = self.fabric.now();
         let span = self.scenario.run.settle.nanos();
+        // Who rests may be waited for, as at a barrier.
+        let mut rested = healed;
         self.go_on_until_rest(options, |world| {
-            let silent_since = || match world.clients.iter().any(Client::rests) {
-                true => world.fabric.now(),
-                false => world.recorder.last(),
-            };
+            if world.clients.iter().any(Client::rests) {
+                rested = world.fabric.now();
+            }
             let oldest = world.recorder.judge(|judge| judge.oracles().oldest());
-            let since = oldest.unwrap_or_else(silent_since).max(healed);
+            let since = oldest.unwrap_or_else(|| world.recorder.last()).max(rested);
             (!world.all_done()).then(|| since + span)
         })?;
         let now = self.fabric.now();

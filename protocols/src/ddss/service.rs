@@ -217,6 +217,8 @@ impl<V: Verbs> Ddss<V> {
         match known.filter(|segment| !matches!(self.check(&segment.0), Err(DdssError::Gone(_)))) {
             None => {
                 self.0.named.borrow_mut().remove(&name);
+                // Or its home's new life would be told of it once more.
+                self.0.open.borrow_mut().remove(&key.id());
                 Err(DdssError::Gone(key.home))
             }
             known => Ok(known),

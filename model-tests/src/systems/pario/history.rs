@@ -146,8 +146,10 @@ pub enum What {
 pub enum Why {
     /// A server began anew, or a stream broke, before it was answered.
     Unknown,
-    /// A server's disk is full, or has failed.
+    /// A server's disk has failed.
     Disk,
+    /// A server has no room for it.
+    Full,
     /// Another member of the group could not do it.
     Member,
     /// No file reaches so far.
@@ -248,7 +250,8 @@ impl fmt::Display for Why {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Why::Unknown => "nobody knows what became of it",
-            Why::Disk => "a disk is full, or has failed",
+            Why::Disk => "a disk has failed",
+            Why::Full => "a server has no room for it",
             Why::Member => "another member could not do it",
             Why::TooFar => "no file reaches so far",
             Why::Replaced => "the name is not that file's any more",

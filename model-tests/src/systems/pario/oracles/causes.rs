@@ -49,7 +49,7 @@ impl Causes {
             What::NotFound => is_of_name(call),
             What::Lost => matches!(call, Call::Sync(_) | Call::Close(_)),
             What::Failed(Why::Unknown) => self.may_be_unknown(call, node),
-            What::Failed(Why::Disk) => true,
+            What::Failed(Why::Disk | Why::Full) => true,
             What::Failed(Why::Member) => self.together,
             What::Failed(Why::TooFar) => is_too_far(call),
             What::Failed(Why::Replaced) => call.is_of_bytes(),
@@ -58,8 +58,22 @@ impl Causes {
         }
     }
 
+    /// Whether a call has failed as none does without a fault. A guest that rests for longer than its lease is forgotten.
+    fn is_failure(&self, node: u32, what: &What) -> bool {
+        match what {
+            What::Lost => true,
+            What::Failed(Why::Unknown) => !self.is_guest(node),
+            What::Failed(why) => !matches!(why, Why::TooFar | Why::Replaced | Why::Full),
+            _ => false,
+        }
+    }
+
+    fn is_guest(&self, node: u32) -> bool {
+        self.guests.is_some_and(|first| node >= first)
+    }
+
     fn may_be_unknown(&self, call: Call, node: u32) -> bool {
-        let is_guest = self.guests.is_some_and(|first| node >= first);
+        let is_guest = self.is_guest(node);
         let is_lost = self.anew || is_guest || self.by_stream;
         match call {
             Call::Open(_) => self.together && self.anew,
@@ -94,15 +108,6 @@ fn is_too_far(call: Call) -> bool {
     cells.rows().any(|first| end(first).is_none_or(|end| end > LARGEST))
 }
 
-/// Whether a call has failed as none does without a fault.
-fn is_failure(what: &What) -> bool {
-    match what {
-        What::Lost => true,
-        What::Failed(why) => !matches!(why, Why::TooFar | Why::Replaced),
-        _ => false,
-    }
-}
-
 impl Hash for Causes {
     fn hash<H: Hasher>(&self, state: &mut H) {
         (self.anew, &self.open, self.failed.is_some()).hash(state);
@@ -125,7 +130,7 @@ impl Oracle<Event> for Causes {
         }
         let Some(call) = self.open.remove(&event.request) else { return Ok(()) };
         let text = || unexplained(&format!("{} ({call})", Timeless(event)));
-        if is_failure(&event.what) {
+        if self.is_failure(event.node(), &event.what) {
             self.failed.get_or_insert_with(|| Violation { oracle: "causes", at: event.at(), text: text() });
         }
         if self.may_say(call, event.node(), &event.what) { Ok(()) } else { Err(text()) }
