@@ -195,7 +195,7 @@ impl SystemModel for Publishing {
     type System = Segments;
 
     const LETTERS: &'static str = "p to put, g to get, e to get the earliest version that is kept (delta), x to get and put under the lock, w to put twice then and t to put \
-                                   once if it is free, a to lock, begin to put, drop that and unlock, r to release it, f to look its name up and s to get by the first key that was had, with an exclamation mark if its user may drop the call at any \
+                                   once if it is free, a to lock, begin to put, drop that and unlock (not under null), r to release it, f to look its name up and s to get by the first key that was had, with an exclamation mark if its user may drop the call at any \
                                    moment, a list for each node, as in p,g!g";
 
     /// Oracles keep what had ended before each call began, and of what has ended the highest version, the value of each version and
@@ -236,7 +236,8 @@ impl SystemModel for Publishing {
             'x' => Call::Exchange,
             'w' => Call::Twice,
             't' => Call::TryExchange,
-            'a' => Call::Abandon,
+            // Under null it is written in place: if its connection breaks amid a put that was dropped, a part of it stays there.
+            'a' if self.work().model != Model::Null => Call::Abandon,
             's' => Call::Stale,
             'r' => Call::Release,
             'f' => Call::Find,
