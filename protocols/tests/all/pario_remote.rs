@@ -2,8 +2,10 @@
 
 use crate::common::{Cluster, Member, ms, us};
 use std::cell::RefCell;
-use std::future::Future;
+use std::future::{Future, poll_fn};
+use std::pin::pin;
 use std::rc::Rc;
+use std::task::Poll;
 use weft_protocols::pario::remote::{Listed, MOST, Remote, RemoteError, Reply, Request};
 use weft_protocols::pario::{FsConfig, FsError, Handle, Pario, Storage, Wire};
 use weft_sim::fault::Fault;
@@ -191,6 +193,37 @@ fn directories_are_made_filled_moved_and_removed() {
         assert_eq!(asker.list("a", "", false).await, (Vec::new(), false));
         assert_eq!(asker.ask(unmake("a")).await, Ok(Reply::Done));
         assert_eq!(asker.ask(unmake("a")).await, fs("a", FsError::NotFound));
+    });
+}
+
+/// Names that are told of files are those of directories by the time at which the sizes are asked for.
+#[test]
+fn sizes_are_told_while_directories_take_the_places_of_files() {
+    at_a_client(async |asker| {
+        let files = asker.1.clone();
+        let changes = async {
+            loop {
+                for name in ["a", "b", "c"] {
+                    let file = files.create(name, None).await?;
+                    files.close(file).await?;
+                    files.unlink(name).await?;
+                    files.mkdir(name).await?;
+                    files.rmdir(name).await?;
+                }
+            }
+        };
+        let lists = async {
+            for _ in 0..200 {
+                asker.list("", "", true).await;
+            }
+        };
+        let (mut changes, mut lists) = (pin!(changes), pin!(lists));
+        poll_fn(|cx| {
+            let failed: Poll<Result<(), FsError>> = changes.as_mut().poll(cx);
+            assert!(failed.is_pending(), "{failed:?}");
+            lists.as_mut().poll(cx)
+        })
+        .await;
     });
 }
 

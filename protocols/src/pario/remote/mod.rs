@@ -10,7 +10,7 @@ mod language;
 pub use crate::bytes::MalformedCall;
 pub use language::{Listed, Reply, Request};
 
-use super::{DirEntry, Distribution, File, FsError, Handle, Name, Pario};
+use super::{DirEntry, Distribution, File, FsError, Handle, Metadata, Name, Pario};
 use crate::rt::Rt;
 use thiserror::Error;
 use weft_verbs::{Nanos, Verbs, VerbsError};
@@ -152,12 +152,12 @@ impl<V: Verbs> Remote<V> {
         Ok(Reply::Names { entries, more })
     }
 
-    /// A file's size; none if it was removed meanwhile.
-    async fn size(&self, name: &str) -> Result<Option<u64>, RemoteError> {
-        match self.with(name, None, async |file| self.stat(file).await).await {
-            Ok(Reply::Stat { size, .. }) => Ok(Some(size)),
-            Ok(_) | Err(RemoteError::Fs(_, FsError::NotFound)) => Ok(None),
-            Err(why) => Err(why),
+    /// A file's size; none if it was removed meanwhile. A directory may be there by now, or its own directory be gone.
+    async fn size(&self, path: &str) -> Result<Option<u64>, RemoteError> {
+        match self.files.stat(path).await {
+            Ok(Metadata { file, size, .. }) => Ok(file.map(|_| size)),
+            Err(FsError::NotFound | FsError::NotDirectory) => Ok(None),
+            Err(why) => Err(of(path)(why)),
         }
     }
 
