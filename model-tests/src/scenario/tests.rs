@@ -509,7 +509,7 @@ fn a_link_that_fails_for_so_long_that_users_are_told_of_it_is_refused() {
     assert!(long.contains("lasts = \"40s\": the link is down for up to 40.000 s"), "{long}");
     assert_eq!(said("", &format!("{cut} = \"19s\""), "60s"), "");
     assert!(
-        said("", "kind = \"cut\"", "21s").contains("lasts is missing; the link is down for up to 20.000 s")
+        said("", "kind = \"cut\"", "21s").contains("lasts is not given; the link is down for up to 20.000 s")
     );
     assert_eq!(said("", "kind = \"cut\"", "20s"), "", "until faults stop");
     assert!(said("", "kind = \"flap\"\ndown = \"40s\"\nup = \"1s\"\ntimes = 1", "60s").contains("down = "));
