@@ -65,7 +65,6 @@ fn more_than_the_adapter_can_is_refused() {
     for wrong in [
         ConnParams { responder_resources: 17, ..params(b"") },
         ConnParams { initiator_depth: 17, ..params(b"") },
-        ConnParams { mtu: Some(Mtu::B4096), ..params(b"") },
     ] {
         let got = net.act(0, |m, now, io| m.connect(now, APP, a, qp(10), &wrong, io));
         assert!(matches!(got, Err(VerbsError::TooLarge { .. })), "{got:?}");
