@@ -50,7 +50,7 @@ impl Driver {
         Ok(Driver { contexts, all, ready: Vec::new(), parked: Park::Again, spins: 0 })
     }
 
-    /// Steps the node until it is done or `stop` says so, which is asked several times a second.
+    /// Steps the node, first at once, until it is done or `stop` says so, which is asked several times a second.
     pub fn run(&mut self, node: &mut dyn Node, mut stop: impl FnMut() -> bool) -> Ended {
         self.wakes();
         while !stop() {
@@ -61,9 +61,8 @@ impl Driver {
         Ended::Stopped
     }
 
-    /// Steps the node until it is done or the time has come.
+    /// Steps the node until it is done or the time has come. One that waits for something is not stepped before that comes.
     pub fn run_until(&mut self, node: &mut dyn Node, until: Nanos) -> Ended {
-        self.wakes();
         self.goes_on(node, until)
     }
 

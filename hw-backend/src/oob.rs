@@ -63,7 +63,7 @@ impl OutOfBand<Hw> for HwOob {
             VerbsError::Invalid(NO_ADDRESS)
         })?;
         let stream = connect_without_waiting(SocketAddr::new(address, service.0))?;
-        // Without this a stream to a machine that lost its power may stay for ever.
+        // Without this a silent stream to a machine that lost its power may stay for ever.
         let _ = notice_death(&stream);
         HwStream::new(stream, &self.0)
     }
