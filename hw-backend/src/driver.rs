@@ -52,9 +52,12 @@ impl Driver {
 
     /// Steps the node, first at once, until it is done or `stop` says so, which is asked several times a second.
     pub fn run(&mut self, node: &mut dyn Node, mut stop: impl FnMut() -> bool) -> Ended {
-        self.wakes();
+        // Whoever runs it may have woken tasks of it, and nothing else tells that.
+        if self.parked != Park::Done {
+            self.parked = Park::Again;
+        }
         while !stop() {
-            if self.goes_on(node, host::now() + SLICE) == Ended::Done {
+            if self.run_until(node, host::now() + SLICE) == Ended::Done {
                 return Ended::Done;
             }
         }
@@ -63,17 +66,6 @@ impl Driver {
 
     /// Steps the node until it is done or the time has come. One that waits for something is not stepped before that comes.
     pub fn run_until(&mut self, node: &mut dyn Node, until: Nanos) -> Ended {
-        self.goes_on(node, until)
-    }
-
-    /// Has the node stepped before it is waited for anything: whoever runs it may have woken tasks of it, and nothing else tells that.
-    fn wakes(&mut self) {
-        if self.parked != Park::Done {
-            self.parked = Park::Again;
-        }
-    }
-
-    fn goes_on(&mut self, node: &mut dyn Node, until: Nanos) -> Ended {
         loop {
             match self.parked {
                 Park::Done => return Ended::Done,

@@ -4,7 +4,7 @@ use crate::{Result, Service, Verbs};
 use std::io;
 use std::task::{Context, Poll};
 
-/// How streams of a real network find out that the other machine is gone, whether or not it owes something.
+/// How streams of a real network find out that the other machine is gone.
 pub mod silence {
     use std::time::Duration;
 
