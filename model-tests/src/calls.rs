@@ -6,7 +6,7 @@
 use crate::history::{ClientId, HistoryEvent, RequestId, Stage, nanos};
 use crate::mesh_counts::MeshCounts;
 use crate::metrics::{Group, Latencies, Layout, Metrics, Rate, Times};
-use crate::oracle::{Oracles, Violation};
+use crate::oracle::{Oracles, PROGRESS, Violation};
 use crate::record::{Meter, Record};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
@@ -112,8 +112,6 @@ impl<P: Default, Q, A> Default for Answers<P, Q, A> {
         Answers { promise: P::default(), open: BTreeMap::new(), ended: 0, of: PhantomData }
     }
 }
-
-const PROGRESS: &str = "progress";
 
 impl<P: Promise<Q, A>, Q: Data, A: Data> Oracles for Answers<P, Q, A> {
     type Event = Call<Q, A>;

@@ -1,7 +1,6 @@
 //! A judge: a system's oracles, those of every system, and their verdicts.
 
-use super::returns::PROGRESS;
-use super::{Conduct, Leaks, Leftover, Oracles, Sanitizer, Standing, Violation};
+use super::{Conduct, Leaks, Leftover, Oracles, PROGRESS, Sanitizer, Standing, Violation};
 use serde::Serialize;
 use std::collections::BTreeMap;
 use std::hash::Hasher;

@@ -20,6 +20,7 @@ pub use judge::{Check, Judge};
 pub use leaks::{Leaks, Leftover};
 pub use linearizability::Linearizability;
 pub use outcasts::{Outcasts, unexplained};
+pub(crate) use returns::PROGRESS;
 pub use returns::{CallEvent, Returns};
 pub use sanitizer::Sanitizer;
 pub use standing::Standing;

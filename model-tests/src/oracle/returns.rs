@@ -5,8 +5,8 @@ use crate::history::{ClientId, HistoryEvent, RequestId, Stage};
 use std::collections::BTreeMap;
 use weft_verbs::Nanos;
 
-/// The oracle's name, of every system.
-pub(super) const PROGRESS: &str = "progress";
+/// The name of the oracle by which everything that was begun ends, of every system.
+pub(crate) const PROGRESS: &str = "progress";
 
 /// An event of a call: it begins one, or ends it.
 pub trait CallEvent: HistoryEvent {

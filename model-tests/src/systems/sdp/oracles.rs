@@ -3,7 +3,7 @@
 use super::history::{Event, Timeless, What, Why};
 use super::workload::FailoverMode;
 use crate::history::{ClientId, RequestId};
-use crate::oracle::{Oracle, Oracles, Violation, show};
+use crate::oracle::{Oracle, Oracles, PROGRESS, Violation, show};
 use std::collections::{BTreeMap, BTreeSet};
 use std::hash::{Hash, Hasher};
 use weft_verbs::Nanos;
@@ -223,7 +223,7 @@ impl Oracle<Event> for Unbroken {
 struct Progress;
 
 impl Progress {
-    const NAME: &'static str = "progress";
+    const NAME: &'static str = PROGRESS;
     const PROMISE: &'static str = "once faults stop, every request ends";
 }
 

@@ -1,7 +1,7 @@
 //! Once faults stop, every request ends.
 
 use crate::history::RequestId;
-use crate::oracle::{Oracle, Violation};
+use crate::oracle::{Oracle, PROGRESS, Violation};
 use crate::systems::locks::history::{Event, What};
 use std::collections::BTreeMap;
 use weft_protocols::locks::{LockKey, Mode};
@@ -83,7 +83,7 @@ fn holder((request, open): (&RequestId, &Open)) -> String {
 
 impl Oracle<Event> for Progress {
     fn name(&self) -> &'static str {
-        "progress"
+        PROGRESS
     }
 
     fn promise(&self) -> &'static str {

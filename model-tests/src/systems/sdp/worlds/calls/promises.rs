@@ -3,7 +3,7 @@
 use super::super::super::history::Why;
 use super::history::{Event, What};
 use crate::harness::Explored;
-use crate::oracle::{Oracles, Violation};
+use crate::oracle::{Oracles, PROGRESS, Violation};
 use std::collections::BTreeMap;
 use std::hash::{Hash, Hasher};
 use weft_sim::explore::AccessKind;
@@ -12,7 +12,6 @@ use weft_verbs::Nanos;
 const BYTES: &str = "byte stream";
 const UNBROKEN: &str = "unbroken";
 const TOLD: &str = "told of loss";
-const PROGRESS: &str = "progress";
 
 /// What one end of a stream has done.
 #[derive(Clone, Copy, Debug, Default, Hash)]

@@ -2,7 +2,7 @@
 
 use super::history::{End, Event, What};
 use crate::harness::Explored;
-use crate::oracle::{Oracles, Violation};
+use crate::oracle::{Oracles, PROGRESS, Violation};
 use std::collections::BTreeSet;
 use std::hash::{Hash, Hasher};
 use weft_sim::explore::AccessKind;
@@ -11,7 +11,6 @@ use weft_verbs::Nanos;
 const WHOLE: &str = "whole file";
 const TOLD: &str = "told";
 const BYTES: &str = "bytes told";
-const PROGRESS: &str = "progress";
 
 /// A call of one end.
 #[derive(Clone, Copy, Debug, Default, Hash)]
