@@ -11,6 +11,8 @@ impl Core {
     /// Who speaks in a view acts in its lineage, and in no other. Says whether it is news that this is not this member's.
     pub(super) fn note_lineage(&mut self, from: Member, message: &Message) -> bool {
         let id = match message {
+            // Whoever finishes a list that was accepted before it restarted tells it, and has no part in it.
+            Message::Decided { view } if !view.contains(from) => return false,
             Message::Prepare { after: view, .. } | Message::Decided { view } => view.id,
             // An answer, too: who was told once where a member acts may have forgotten it, since it acted elsewhere itself then.
             Message::Renew { view, .. }

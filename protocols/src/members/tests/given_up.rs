@@ -96,6 +96,32 @@ fn who_says_that_it_has_no_view_acts_in_none_any_more() {
     assert!(net.core(1).view().is_some(), "two of three may act in it");
 }
 
+/// Found by the world `members-cold-crash`: it gave up a view that it is in, whose members could well act without it, and they left it out.
+#[test]
+fn who_tells_of_a_view_without_itself_does_not_act_in_it() {
+    let mut net = Net::empty(CONFIG);
+    net.boot(CONFIG, 1);
+    let list = |round, number, third| {
+        let members = [(1, 1), (2, 2), (3, third)];
+        let members = members.map(|(n, incarnation)| Member { rank: rank(n), incarnation }).into();
+        View { id: ViewId { lineage: Ballot { round, by: 13 }, number }, members, left: Vec::new() }
+    };
+    net.hears(3, 3, Message::Join);
+    net.hears(3, 13, Message::Join);
+    let (next, ballot) = (list(1, 1, 13), Ballot { round: 1, by: 2 });
+    net.hears(2, 2, Message::Accept { after: ViewId::default(), ballot, next });
+    // It had accepted this list before it restarted, and has finished it since.
+    net.hears(3, 13, Message::Decided { view: list(2, 1, 3) });
+    net.mail.clear();
+    let view = list(3, 2, 13);
+    net.hears(2, 2, Message::Decided { view: view.clone() });
+    let ask = |n, to| {
+        let message = Message::Ask { view: view.id, accepted: ballot };
+        (rank(1), rank(n), Envelope { from: 1, to, message })
+    };
+    assert_eq!(net.mail, [ask(2, 2), ask(3, 13)]);
+}
+
 /// It waits for ever otherwise: all whom a view leaves out alive are refused by those who are in it.
 #[test]
 fn one_that_came_back_to_a_lineage_that_it_gave_up_believes_that_it_is_out_of_a_later_view() {
