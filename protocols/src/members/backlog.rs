@@ -13,12 +13,13 @@ pub(super) struct Backlog(VecDeque<Envelope>);
 
 impl Backlog {
     /// Takes a message in, in place of what it makes void. Where that was of an earlier view, it goes to the end: behind the
-    /// decision of its own.
+    /// decision of its own. So does what says that its sender acts somewhere no more: behind all that it has said there.
     pub(super) fn push(&mut self, envelope: Envelope) {
         let Some(at) = self.0.iter().position(|older| voids(&envelope, older)) else {
             return self.0.push_back(envelope);
         };
-        if view(&self.0[at].message) == view(&envelope.message) {
+        let ends = matches!(envelope.message, Message::Join | Message::GivenUp { .. });
+        if !ends && view(&self.0[at].message) == view(&envelope.message) {
             self.0[at] = envelope;
         } else {
             self.0.remove(at);
@@ -120,6 +121,18 @@ mod tests {
             backlog.push(envelope);
         }
         assert_eq!(all(&mut backlog), [decided, renew(4, 2)]);
+    }
+
+    #[test]
+    fn that_one_has_no_view_any_more_stays_behind_what_it_said_in_it() {
+        let mut backlog = Backlog::default();
+        let said = to(2, Message::Ping { view: id(4) });
+        for ends in [to(2, Message::Join), to(2, Message::GivenUp { view: id(4) })] {
+            for envelope in [&ends, &said, &ends] {
+                backlog.push(envelope.clone());
+            }
+            assert_eq!(all(&mut backlog), [said.clone(), ends]);
+        }
     }
 
     #[test]

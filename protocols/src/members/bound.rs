@@ -45,13 +45,15 @@ impl Core {
         let accepted = *accepted;
         if self.asked.as_ref().is_none_or(|asked| asked.view != view || asked.accepted != accepted) {
             self.doubt_those_of(now, &view, out);
+            // They are asked now: what was known of where they act may be older than the view.
+            self.acts_in.retain(|member, lineage| !view.contains(*member) || *lineage == view.id.lineage);
             self.asked = Some(Asked { view, accepted, acting: BTreeSet::new(), asking: BTreeSet::new() });
         }
         if self.gives_up_asking() {
             return;
         }
-        self.declined = None;
         let Some(Asked { view, acting, .. }) = &self.asked else { return };
+        self.declined.remove(&view.id);
         let open = view.members.iter().filter(|member| **member != self.me && !acting.contains(member));
         for member in open {
             self.send(*member, Message::Ask { view: view.id, accepted }, out);
@@ -83,7 +85,7 @@ impl Core {
         let (id, is_lost) = (view.id, others.count() < view.quorum());
         if is_lost {
             self.asked = None;
-            self.declined = Some(id);
+            self.declined.insert(id);
         }
         is_lost
     }
@@ -96,6 +98,7 @@ impl Core {
             self.asked.as_mut().filter(|asked| asked.accepted == accepted && asked.view.id == view)?;
         if asked.view.contains(from) {
             asked.acting.insert(from);
+            asked.asking.remove(&from);
         }
         let enough = asked.acting.len() >= asked.view.quorum();
         self.asked.take_if(|_| enough).map(|asked| asked.view)
@@ -220,6 +223,31 @@ mod tests {
         net.pass(500);
         let all: Vec<(u32, u64)> = (1..=4).map(|n| (n, n.into())).collect();
         assert_eq!([1, 2, 3, 4].map(|n| net.members(n)), [&all; 4].map(Vec::clone));
+    }
+
+    /// Else one that is in that view hears that it was given up, and leaves out a member that is coming in.
+    #[test]
+    fn one_that_asked_and_acts_now_is_counted_among_those_that_act() {
+        let mut net = Net::empty(FIVE);
+        net.boot(FIVE, 1);
+        let list = |round| {
+            let members = (1..=5).map(|n| Member { rank: rank(n), incarnation: n.into() }).collect();
+            View { id: ViewId { lineage: Ballot { round, by: 2 }, number: 1 }, members, left: Vec::new() }
+        };
+        let accepted = Ballot { round: 1, by: 2 };
+        let (next, view) = (list(1), list(2));
+        let id = view.id;
+        let says = [
+            (2, 2, Message::Accept { after: ViewId::default(), ballot: accepted, next }),
+            (3, 3, Message::Decided { view }),
+            (2, 2, Message::Ask { view: id, accepted }),
+            (2, 2, Message::Acts { view: id, accepted }),
+            (5, 15, Message::Join),
+        ];
+        for (n, from, message) in says {
+            net.tell(1, Event::Message(rank(n), Envelope { from, to: 1, message }));
+        }
+        assert!(net.core(1).asked_about().is_some(), "three of five may say that they act in it");
     }
 
     /// What would wait for it otherwise, for ever.

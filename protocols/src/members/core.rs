@@ -45,9 +45,9 @@ pub struct Core {
     pub(super) acceptor: Acceptor,
     /// A view of another lineage than that of the list that it accepted in a cold start.
     pub(super) asked: Option<Asked>,
-    /// A view that it was told of and does not begin, by what it knows of its members. It has not said anything in it, and begins it if it hears
-    /// better.
-    pub(super) declined: Option<ViewId>,
+    /// Views that it was told of and does not begin, by what it knows of their members. It has not said anything in them, and begins one if it
+    /// hears better.
+    pub(super) declined: BTreeSet<ViewId>,
     pub(super) proposal: Option<Proposal>,
     /// When it proposes, if nobody else has by then.
     pub(super) turn: Option<Nanos>,
@@ -86,7 +86,7 @@ impl Core {
             cold: Acceptor::default(),
             acceptor: Acceptor::default(),
             asked: None,
-            declined: None,
+            declined: BTreeSet::new(),
             proposal: None,
             turn: None,
             joiners: BTreeMap::new(),
@@ -269,9 +269,10 @@ impl Core {
         let is_ours = match self.phase {
             Phase::Cold => {
                 let is_mine = view.contains(self.me);
+                self.forget_what_is_given_up(&view);
                 if is_mine && !self.may_act(&view) {
                     // It would give it up as soon as it began it.
-                    self.declined = Some(view.id);
+                    self.declined.insert(view.id);
                 }
                 let begins = is_mine && !self.is_lost(&view);
                 if begins && self.is_bound_elsewhere(&view) {
@@ -312,7 +313,7 @@ impl Core {
         let comes_in = std::mem::replace(&mut self.phase, Phase::In) == Phase::Cold;
         (self.acceptor, self.proposal, self.turn) = (Acceptor::default(), None, None);
         self.cold.withdraw();
-        (self.asked, self.declined) = (None, None);
+        (self.asked, self.declined) = (None, BTreeSet::new());
         let view = self.view.clone();
         for member in view.gone(&left) {
             self.bury(member);

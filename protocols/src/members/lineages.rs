@@ -19,19 +19,32 @@ impl Core {
             | Message::Ping { view }
             | Message::Pong { view }
             | Message::Acts { view, .. } => *view,
-            Message::Join => {
-                // It acts nowhere now, and will speak of where it acts next.
-                self.acts_in.remove(&from);
-                return false;
-            }
+            Message::Join => ViewId::default(),
             _ => return false,
         };
+        if id == ViewId::default() {
+            // It acts nowhere now, and will speak of where it acts next.
+            self.acts_in.remove(&from);
+            return false;
+        }
+        // Nor is it without a view, until it says so again.
+        if self.joiners.get(&from.rank) == Some(&from) {
+            self.joiners.remove(&from.rank);
+        }
         // It has begun what it declined before.
         if self.has_given_up(from, id) {
             self.given_up.remove(&(from, id.lineage));
         }
-        let is_news = id.number > 0 && self.acts_in.insert(from, id.lineage) != Some(id.lineage);
+        let is_news = self.acts_in.insert(from, id.lineage) != Some(id.lineage);
         is_news && id.lineage != self.view.id.lineage
+    }
+
+    /// Those of a view that acted where this member did, until it gave that up, may have given it up as well: that they have may come over
+    /// slower links than the view.
+    pub(super) fn forget_what_is_given_up(&mut self, view: &View) {
+        let (me, given_up) = (self.me, &self.given_up);
+        let is_over = |lineage| lineage != view.id.lineage && given_up.contains_key(&(me, lineage));
+        self.acts_in.retain(|member, lineage| !(view.contains(*member) && is_over(*lineage)));
     }
 
     /// Of one that has died or acts elsewhere now, what is left may be too few: of its view, or of the one that it asks about.
@@ -59,7 +72,7 @@ impl Core {
         if !is_back && self.has_given_up(self.me, view) {
             let view = ViewId { number: self.given_up[&(self.me, view.lineage)], ..view };
             self.send(to, Message::GivenUp { view }, out);
-        } else if self.declined == Some(view) {
+        } else if self.declined.contains(&view) {
             self.send(to, Message::GivenUp { view }, out);
         }
     }

@@ -122,6 +122,70 @@ fn who_tells_of_a_view_without_itself_does_not_act_in_it() {
     assert_eq!(net.mail, [ask(2, 2), ask(3, 13)]);
 }
 
+/// It was in the list that it had accepted itself, declined it by what it knew of the view before, and was left out for that.
+#[test]
+fn those_who_gave_up_the_same_view_do_not_act_there_any_more() {
+    let eight = MembersConfig { nodes: 8, ..CONFIG };
+    let mut net = Net::new(eight);
+    net.pass(300);
+    let view = net.core(1).view().unwrap().id;
+    (2..=4).for_each(|n| net.hears(n, n.into(), Message::Pong { view }));
+    (5..=8).for_each(|n| net.hears(n, u64::from(n) + 10, Message::Join));
+    assert_eq!(net.seen.last(), Some(&(1, Action::Lost)));
+    // The others' word that they have lost it, too, comes later.
+    let members = [(1, 1), (2, 2), (3, 3), (4, 4), (5, 15), (6, 16)];
+    let list = members.map(|(n, incarnation)| Member { rank: rank(n), incarnation }).into();
+    let ballot = Ballot { round: 9, by: 15 };
+    let next = View { id: ViewId { lineage: ballot, number: 1 }, members: list, left: Vec::new() };
+    net.hears(5, 15, Message::Accept { after: ViewId::default(), ballot, next: next.clone() });
+    net.hears(5, 15, Message::Decided { view: next });
+    assert_eq!(net.members(1), members);
+}
+
+/// It would be in a view in which it never says anything.
+#[test]
+fn who_says_that_it_has_a_view_is_wanted_in_no_other() {
+    let mut net = Net::empty(CONFIG);
+    net.boot(CONFIG, 1);
+    net.hears(2, 2, Message::Join);
+    let elsewhere = ViewId { lineage: Ballot { round: 9, by: 2 }, number: 1 };
+    net.hears(2, 2, Message::Pong { view: elsewhere });
+    net.hears(3, 3, Message::Join);
+    net.mail.clear();
+    let (none, ballot) = (ViewId::default(), Ballot { round: 2, by: 1 });
+    net.hears(3, 3, Message::Promise { after: none, ballot, accepted: None });
+    let wanted = net.mail.iter().find_map(|(.., envelope)| match &envelope.message {
+        Message::Accept { next, .. } => Some(next.members.clone()),
+        _ => None,
+    });
+    let both = [(1, 1), (3, 3)].map(|(n, incarnation)| Member { rank: rank(n), incarnation });
+    assert_eq!(wanted, Some(both.to_vec()));
+}
+
+/// It waits for an answer from whoever was told of the view.
+#[test]
+fn who_declined_two_views_says_so_of_each() {
+    let mut net = Net::empty(CONFIG);
+    net.boot(CONFIG, 1);
+    for (n, incarnation) in [(2, 2), (3, 3), (2, 12), (3, 13)] {
+        net.hears(n, incarnation, Message::Join);
+    }
+    let view = |round| {
+        let members = [1, 2, 3].map(|n| Member { rank: rank(n), incarnation: n.into() }).into();
+        View { id: ViewId { lineage: Ballot { round, by: 2 }, number: 1 }, members, left: Vec::new() }
+    };
+    for round in [7, 8] {
+        net.hears(2, 12, Message::Decided { view: view(round) });
+    }
+    for round in [7, 8] {
+        net.mail.clear();
+        let view = view(round).id;
+        net.hears(3, 13, Message::Ask { view, accepted: Ballot { round: 1, by: 3 } });
+        let says = Envelope { from: 1, to: 13, message: Message::GivenUp { view } };
+        assert!(net.mail.contains(&(rank(1), rank(3), says)));
+    }
+}
+
 /// It waits for ever otherwise: all whom a view leaves out alive are refused by those who are in it.
 #[test]
 fn one_that_came_back_to_a_lineage_that_it_gave_up_believes_that_it_is_out_of_a_later_view() {
