@@ -185,13 +185,14 @@ impl<V: Verbs> Daemon<V> {
     /// Asks for what is wanted, lets it be used, gives it back; as long as something is wanted.
     async fn serve(self: Rc<Self>, lock: Rc<Lock<V>>) {
         while let Some(wanted) = lock.wanted() {
-            lock.revoked.set(false);
             if self.out.get() {
                 self.refuse_all(&lock, &LockError::LeftOut);
                 break;
             }
             match lock.take(wanted).at((lock.key, wanted)).await {
                 Ok((mode, token)) => {
+                    // A grant of a view that was lost before this task's turn is not this one.
+                    lock.revoked.set(false);
                     let is_awaited = || lock.queue.borrow().waiting() > 0;
                     if self.leased(&lock, is_awaited).at((lock.key, mode, token)).await {
                         self.use_up(&lock, mode, token).at((lock.key, "used")).await;

@@ -49,7 +49,8 @@ counters! {
     local_grants,
     /// Exclusive holds that became shared ones.
     downgrades,
-    /// Requests whose application left before the grant: a deadline that fired, a future that was dropped.
+    /// Requests whose application left before the grant: a deadline that fired, a future that was dropped. Also grants that were lost with
+    /// their view, once they are given back.
     abandoned,
     /// Grants from the network that nobody waited for any more, and that were passed on.
     late_grants,
