@@ -126,9 +126,28 @@ impl Devices {
 /// take twice the memory (medians of four runs, in turn).
 const BUFFER_BYTES: u32 = 32 * 1_024;
 
-/// What all of these commands choose of their streams; how long one waits for more to read is each one's own affair.
-fn options(read_timeout: Option<Nanos>) -> SdpOptions {
-    SdpOptions { buffer_bytes: BUFFER_BYTES, read_timeout, ..SdpOptions::default() }
+/// How long one waits for the other end.
+#[derive(Clone, Copy)]
+pub enum Waits {
+    /// For ever, as one does at a pipe: an end of it may be stopped for as long as somebody likes.
+    Forever,
+    /// As long as it is there, however long that takes: its disk may be slow.
+    WhileItLives,
+    /// Until nothing has come of it for so long.
+    AtMost(Nanos),
+}
+
+/// How long nothing may be heard of one for which the other one waits while it lives, until it is asked whether it does.
+const KEEPALIVE: Nanos = Nanos::from_secs(10);
+
+/// What all of these commands choose of their streams.
+fn options(waits: Waits) -> SdpOptions {
+    let (read_timeout, keepalive) = match waits {
+        Waits::Forever => (None, None),
+        Waits::WhileItLives => (None, Some(KEEPALIVE)),
+        Waits::AtMost(span) => (Some(span), None),
+    };
+    SdpOptions { buffer_bytes: BUFFER_BYTES, read_timeout, keepalive, ..SdpOptions::default() }
 }
 
 /// Ends the node, once it and the other one owe each other nothing.
@@ -165,15 +184,15 @@ pub struct Pair {
 }
 
 impl Pair {
-    /// Starts this end, whose streams wait so long for more to read.
+    /// Starts this end, whose streams wait so long for the other one.
     pub fn start(
         mut devices: Devices,
         role: Role,
         own: &Introduction,
         theirs: &Introduction,
-        read_timeout: Option<Nanos>,
+        waits: Waits,
     ) -> Result<Pair, Failure> {
-        let options = options(read_timeout);
+        let options = options(waits);
         let rails = devices.contexts.len().min(theirs.addresses.len()).min(MOST_RAILS);
         devices.contexts.truncate(rails);
         let (me, peer) = if role == Role::Listener { (0, 1) } else { (1, 0) };

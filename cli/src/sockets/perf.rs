@@ -3,7 +3,7 @@
 use super::args::PerfArgs;
 use super::broken::Broken;
 use super::meet::{self, Turn};
-use super::pair::{Devices, PORT, listener};
+use super::pair::{Devices, PORT, Waits, listener};
 use super::run::{called, calls, course, say};
 use crate::exit::{Exit, Failure};
 use crate::progress::Progress;
@@ -82,7 +82,7 @@ fn measured(plan: Plan, figures: Figures) -> Measured {
 fn call(stream: TcpStream, host: &str, args: &PerfArgs) -> Result<Exit, Failure> {
     let devices = Devices::open(&args.over)?;
     let turn = Turn { patience: TURN, quiet: args.over.quiet };
-    let pair = calls(stream, devices, turn, PERF, Some(SILENCE))?;
+    let pair = calls(stream, devices, turn, PERF, Waits::AtMost(SILENCE))?;
     let (rt, sdp, mesh, rails) = (pair.rt.clone(), pair.sdp.clone(), pair.mesh.clone(), pair.contexts.len());
     let (plans, began) = (plans(args), Instant::now());
     let progress = Rc::new(RefCell::new(Some(Progress::begin(args.over.quiet))));
@@ -162,7 +162,7 @@ fn listen(port: u16, args: &PerfArgs) -> Result<Exit, Failure> {
 
 fn answer(stream: TcpStream, args: &PerfArgs) -> Result<(u32, String), Failure> {
     let devices = Devices::open(&args.over)?;
-    let pair = called(stream, devices, PERF, Some(SILENCE))?;
+    let pair = called(stream, devices, PERF, Waits::AtMost(SILENCE))?;
     let (rt, sdp, mesh, began) = (pair.rt.clone(), pair.sdp.clone(), pair.mesh.clone(), Instant::now());
     let ended = pair.run(async move {
         let listens = sdp.bind(PORT)?;

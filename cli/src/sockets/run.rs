@@ -3,7 +3,7 @@
 use super::args::{CpArgs, Over, PipeArgs, Target};
 use super::broken::Broken;
 use super::meet::{self, Introduction, PATIENCE, Turn};
-use super::pair::{Devices, PORT, Pair, Role, listener};
+use super::pair::{Devices, PORT, Pair, Role, Waits, listener};
 use super::stdio;
 use super::store::{Folder, Reads};
 use crate::exit::{Exit, Failure};
@@ -35,7 +35,7 @@ pub fn pipe(args: &PipeArgs) -> Result<Exit, Failure> {
     let devices = Devices::open(&args.over)?;
     let (pair, role) = match (&args.to, args.listen) {
         (Some(to), _) => (
-            calls(meet::call(to, &interrupt::requested)?, devices, soon(&args.over), PIPE, None)?,
+            calls(meet::call(to, &interrupt::requested)?, devices, soon(&args.over), PIPE, Waits::Forever)?,
             Role::Caller,
         ),
         (None, port) => {
@@ -43,7 +43,7 @@ pub fn pipe(args: &PipeArgs) -> Result<Exit, Failure> {
             let Some((stream, _)) = meet::accept(&waiting, &interrupt::requested)? else {
                 return Err(Failure::unfinished("it was interrupted"));
             };
-            (called(stream, devices, PIPE, None)?, Role::Listener)
+            (called(stream, devices, PIPE, Waits::Forever)?, Role::Listener)
         }
     };
     let input = stdio::Input::open(&pair.contexts[0]).map_err(Failure::unfinished)?;
@@ -88,7 +88,8 @@ fn put(file: &Path, to: &Target, port: u16, over: &Over) -> Result<Exit, Failure
     }
     let (len, place) = (meta.len(), Endpoint::new(&*to.node, port));
     let devices = Devices::open(over)?;
-    let pair = calls(meet::call(&place, &interrupt::requested)?, devices, soon(over), COPY, None)?;
+    let pair =
+        calls(meet::call(&place, &interrupt::requested)?, devices, soon(over), COPY, Waits::WhileItLives)?;
     let source = stdio::pair(&pair.contexts[0]).and_then(|pair| Reads::new(source, pair));
     let source = source.map_err(Failure::unfinished)?;
     let (rt, sdp, mesh, began) = (pair.rt.clone(), pair.sdp.clone(), pair.mesh.clone(), Instant::now());
@@ -155,7 +156,7 @@ type Taken = (Result<Stored, Broken<CopyError>>, String);
 
 fn take(stream: TcpStream, folder: &Path, over: &Over) -> Result<Taken, Failure> {
     let devices = Devices::open(over)?;
-    let pair = called(stream, devices, COPY, Some(SILENCE))?;
+    let pair = called(stream, devices, COPY, Waits::AtMost(SILENCE))?;
     let (rt, sdp, mesh, began) = (pair.rt.clone(), pair.sdp.clone(), pair.mesh.clone(), Instant::now());
     let context = pair.contexts[0].clone();
     let (folder, fate) = Folder::new(folder, move || stdio::pair(&context));
@@ -174,16 +175,11 @@ fn take(stream: TcpStream, folder: &Path, over: &Over) -> Result<Taken, Failure>
     Ok((ended, course(began, mesh.stats())))
 }
 
-/// Meets the one who has called, for streams that wait so long for more to read.
-pub(super) fn called(
-    stream: TcpStream,
-    devices: Devices,
-    weft: &str,
-    read_timeout: Option<Nanos>,
-) -> Result<Pair, Failure> {
+/// Meets the one who has called, for streams that wait so long for it.
+pub(super) fn called(stream: TcpStream, devices: Devices, weft: &str, waits: Waits) -> Result<Pair, Failure> {
     let own: Introduction = devices.introduction(weft);
     let theirs = meet::answer(&stream, &own, &interrupt::requested).map_err(Failure::unfinished)?;
-    Pair::start(devices, Role::Listener, &own, &theirs, read_timeout)
+    Pair::start(devices, Role::Listener, &own, &theirs, waits)
 }
 
 /// Meets the one who was called, when it is this one's turn there.
@@ -192,11 +188,11 @@ pub(super) fn calls(
     devices: Devices,
     turn: Turn,
     weft: &str,
-    read_timeout: Option<Nanos>,
+    waits: Waits,
 ) -> Result<Pair, Failure> {
     let own: Introduction = devices.introduction(weft);
     let theirs = meet::ask(&stream, &own, turn, &interrupt::requested).map_err(Failure::unfinished)?;
-    Pair::start(devices, Role::Caller, &own, &theirs, read_timeout)
+    Pair::start(devices, Role::Caller, &own, &theirs, waits)
 }
 
 /// How one waits who finds the other end idle.

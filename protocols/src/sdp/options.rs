@@ -3,7 +3,8 @@
 use super::SdpError;
 use super::credits::LEAST_BUFFERS;
 use super::message::HEADER_LEN;
-use weft_verbs::Nanos;
+use crate::transport::Mesh;
+use weft_verbs::{Nanos, Verbs};
 
 /// What a stream does when its connection goes over to another rail.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -110,8 +111,13 @@ impl SdpOptions {
         self.buffer_bytes.saturating_add(HEADER_LEN)
     }
 
-    /// Refuses what cannot work on a mesh that carries messages of `max_message` bytes.
-    pub(super) fn check(&self, max_message: u32) -> Result<(), SdpError> {
+    /// Refuses what cannot work on a mesh.
+    pub(super) fn check<V: Verbs>(&self, mesh: &Mesh<V>) -> Result<(), SdpError> {
+        self.check_for(mesh.max_message(), mesh.ack_delay())
+    }
+
+    /// The same on a mesh that carries messages of `max_message` bytes, and acknowledges what has come within `ack_delay`.
+    fn check_for(&self, max_message: u32, ack_delay: Nanos) -> Result<(), SdpError> {
         let refuse = |field, value: u32, must| Err(SdpError::Options { field, value: value.into(), must });
         if self.buffers < LEAST_BUFFERS || self.buffers > 1 << 20 {
             return refuse("buffers", self.buffers, "from 4 to 1,048,576");
@@ -124,6 +130,11 @@ impl SdpOptions {
         }
         if self.probe == Some(Nanos::ZERO) || self.keepalive == Some(Nanos::ZERO) {
             return refuse("probe or keepalive", 0, "more than zero");
+        }
+        // A message that has arrived may not be acknowledged before that, and a peer that lives would be given up.
+        if self.give_up < ack_delay * 2 {
+            let must = "in nanoseconds at least twice the mesh's delay of acknowledgements";
+            return Err(SdpError::Options { field: "give_up", value: self.give_up.0, must });
         }
         if self.backlog == 0 {
             return refuse("backlog", 0, "at least 1");

@@ -70,7 +70,7 @@ impl<V: Verbs> Sdp<V> {
     ///
     /// The options cannot be, or another service has the channel.
     pub fn start(rt: &Rt<V>, mesh: &Mesh<V>, options: SdpOptions) -> Result<Sdp<V>, SdpError> {
-        options.check(mesh.max_message())?;
+        options.check(mesh)?;
         let inbox = mesh.open(CHANNEL)?;
         let sdp = Sdp {
             shared: Rc::new(Shared {
@@ -130,7 +130,7 @@ impl<V: Verbs> Sdp<V> {
     ///
     /// Another listener has it, or the options cannot be.
     pub fn bind_with(&self, port: u16, options: SdpOptions) -> Result<SdpListener<V>, SdpError> {
-        options.check(self.shared.mesh.max_message())?;
+        options.check(&self.shared.mesh)?;
         SdpListener::bind(self, port, options)
     }
 
@@ -155,7 +155,7 @@ impl<V: Verbs> Sdp<V> {
         options: SdpOptions,
     ) -> Result<SdpStream<V>, SdpError> {
         let Shared { rt, mesh, .. } = &*self.shared;
-        options.check(mesh.max_message())?;
+        options.check(mesh)?;
         if to.index() >= mesh.size() as usize {
             return Err(SdpError::NoSuchPeer(to));
         }

@@ -1,6 +1,6 @@
 //! What users of sockets expect of single streams.
 
-use crate::common::{Cluster, Dice, ms, rank, sockets};
+use crate::common::{Cluster, Dice, config, ms, rank, sockets};
 use std::cell::{RefCell, UnsafeCell};
 use std::future::Future;
 use std::ptr::NonNull;
@@ -549,6 +549,25 @@ fn private_buffers_take_what_the_writer_asks_for_as_far_as_the_mesh_carries_it()
             let stream = accept(&place).await;
             assert_eq!(read_all(&stream).await, [[1; 500].as_slice(), &[2; 448]].concat());
         },
+    );
+}
+
+#[test]
+fn a_stream_is_refused_that_would_give_up_a_peer_before_that_one_has_to_acknowledge_anything() {
+    both(
+        OPTIONS(),
+        |place| async move {
+            let least = config(2, 0).ack_delay * 2;
+            let connects =
+                |give_up| place.sdp.connect_with(rank(1), PORT, SdpOptions { give_up, ..OPTIONS() });
+            for give_up in [Nanos::ZERO, Nanos(least.0 - 1)] {
+                let refused = connects(give_up).await.err();
+                let is_it = |why| matches!(why, SdpError::Options { field: "give_up", value, .. } if value == give_up.0);
+                assert!(refused.is_some_and(is_it));
+            }
+            connects(least).await.expect("connected").abort();
+        },
+        |place| async move { drop(accept(&place).await) },
     );
 }
 
