@@ -151,7 +151,8 @@ impl Oracles for InOrder {
     }
 
     fn finish_unharmed(&self) -> Option<oracle::Violation> {
-        self.oracles.finish_unharmed()
+        let whole = self.whole.as_ref().and_then(Whole::finish_unharmed);
+        self.oracles.finish_unharmed().or(whole)
     }
 
     fn state(&self, mut to: &mut dyn Hasher) {

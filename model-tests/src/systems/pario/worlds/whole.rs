@@ -2,19 +2,67 @@
 //!
 //! What a write leaves that fails, or that a crash interrupts, may be a part of it.
 
-use super::super::content::Run;
+use super::super::content::{Run, Value};
 use super::super::history::{Call, Event, Timeless, What};
 use crate::history::RequestId;
-use crate::oracle::Oracle;
+use crate::oracle::{Oracle, Violation};
 use std::collections::BTreeSet;
+use weft_verbs::Nanos;
 
 /// The oracle of units.
 #[derive(Clone, Debug, Default, Hash)]
 pub(super) struct Whole {
-    /// Writes under way.
+    /// Writes under way, and those that nobody waits for any more.
     writes: BTreeSet<RequestId>,
+    /// Reads that had the bytes of several.
+    torn: Vec<Torn>,
     /// A part of a write may be there.
     loose: bool,
+}
+
+/// A read that had the bytes of several writes.
+#[derive(Clone, Debug, Hash)]
+struct Torn {
+    read: String,
+    /// Those of them under way. If one of them fails, a part of it may have been there.
+    of: BTreeSet<RequestId>,
+}
+
+impl Whole {
+    /// A read had the bytes of several writes.
+    fn tears(&mut self, read: String, runs: &[Run]) -> Result<(), String> {
+        let has = |write: &&RequestId| {
+            runs.iter().any(|run| run.value == Value::Of(**write) || run.value == Value::Torn)
+        };
+        let of: BTreeSet<RequestId> = self.writes.iter().filter(has).copied().collect();
+        if of.is_empty() {
+            return Err(read);
+        }
+        self.torn.push(Torn { read, of });
+        Ok(())
+    }
+
+    /// A write is done, all of it.
+    fn is_done(&mut self, write: RequestId) -> Result<(), String> {
+        self.writes.remove(&write);
+        self.torn.iter_mut().for_each(|torn| _ = torn.of.remove(&write));
+        match self.torn.iter().find(|torn| torn.of.is_empty()) {
+            Some(torn) => Err(torn.read.clone()),
+            None => Ok(()),
+        }
+    }
+
+    /// A part of a write may be there from now on, and may have been.
+    fn loosen(&mut self) {
+        self.loose = true;
+        self.torn.clear();
+    }
+
+    /// Without a fault no write fails, be it one that nobody waits for.
+    pub(super) fn finish_unharmed(&self) -> Option<Violation> {
+        let torn = self.torn.first()?;
+        Some(Violation { oracle: self.name(), at: Nanos::ZERO, text: torn.read.clone() })
+    }
 }
 
 impl Oracle<Event> for Whole {
@@ -29,12 +77,14 @@ impl Oracle<Event> for Whole {
     fn observe(&mut self, event: &Event) -> Result<(), String> {
         match &event.what {
             What::Calls(Call::Write(_)) => _ = self.writes.insert(event.request),
-            What::Restarted => self.loose = true,
-            What::Failed(_) | What::Stale => self.loose |= self.writes.remove(&event.request),
+            What::Restarted => self.loosen(),
+            What::Failed(_) | What::Stale if self.writes.remove(&event.request) => self.loosen(),
             What::Has(runs) if !self.loose && !is_of_one(runs) => {
-                return Err(Timeless(event).to_string());
+                return self.tears(Timeless(event).to_string(), runs);
             }
-            _ => _ = self.writes.remove(&event.request),
+            // It may be carried out later still.
+            What::Dropped => {}
+            _ => return self.is_done(event.request),
         }
         Ok(())
     }
@@ -57,27 +107,36 @@ mod tests {
         RequestId { client: ClientId { node, index: 0 }, number: 0 }
     }
 
-    /// Whether a read may have these writers' bytes in its rows, behind that.
-    fn may_have(before: &[(u32, What)], rows: [u32; 2]) -> bool {
+    /// Whether a read may have these writers' bytes in its rows, behind some events and before others; where there was a fault, or none.
+    fn may_have(before: &[(u32, What)], rows: [u32; 2], behind: &[(u32, What)], harmed: bool) -> bool {
         let mut whole = Whole::default();
         let runs = [0, 2].into_iter().zip(rows);
         let runs = runs.map(|(first, node)| Run { first, cells: 1, value: Value::Of(by(node)) }).collect();
         let read = [(9, What::Calls(Call::Read(CELLS))), (9, What::Has(runs))];
         let event = |(node, what): (u32, What)| Event { at_ns: 0, request: by(node), what };
-        before.iter().cloned().chain(read).all(|told| whole.observe(&event(told)).is_ok())
+        let keeps = |told| whole.observe(&event(told)).is_ok();
+        before.iter().cloned().chain(read).chain(behind.iter().cloned()).all(keeps)
+            && (harmed || whole.finish_unharmed().is_none())
     }
 
     #[test]
     fn a_read_has_the_bytes_of_one_write_unless_a_part_of_one_may_be_there() {
         let writes = (1, What::Calls(Call::Write(CELLS)));
         let ended = |what| [writes.clone(), (1, what)];
-        assert!(
-            may_have(std::slice::from_ref(&writes), [1, 1])
-                && !may_have(std::slice::from_ref(&writes), [1, 0])
-        );
-        assert!(!may_have(&ended(What::Done), [0, 1]) && !may_have(&ended(What::Dropped), [0, 1]));
-        assert!(may_have(&ended(What::Failed(Why::Unknown)), [0, 1]));
-        assert!(may_have(&[(0, What::Restarted)], [0, 1]));
-        assert!(!may_have(&[(2, What::Failed(Why::Unknown))], [0, 1]), "that was no write");
+        let may = |before: &[_], rows| may_have(before, rows, &[], true);
+        assert!(may(std::slice::from_ref(&writes), [1, 1]));
+        assert!(!may(&ended(What::Done), [0, 1]));
+        assert!(may(&ended(What::Failed(Why::Unknown)), [0, 1]));
+        assert!(may(&[(0, What::Restarted)], [0, 1]));
+        assert!(!may(&[(2, What::Failed(Why::Unknown))], [0, 1]), "that was no write");
+    }
+
+    #[test]
+    fn a_read_has_a_part_of_a_write_under_way_only_if_that_fails() {
+        let writes = [(1, What::Calls(Call::Write(CELLS)))];
+        let may = |what: What, harmed| may_have(&writes, [0, 1], &[(1, what)], harmed);
+        assert!(may(What::Failed(Why::Disk), false) && !may(What::Done, true));
+        assert!(may(What::Dropped, true) && !may(What::Dropped, false), "a fault may have struck it");
+        assert!(!may_have(&writes, [0, 2], &[], true), "the writes whose bytes it has are not under way");
     }
 }
