@@ -35,6 +35,7 @@ use weft_sim::explore::FaultSet;
 
 /// Makes the executions of a model.
 pub struct Harness<M: Model> {
+    name: &'static str,
     model: Rc<M>,
     faults: FaultSet,
     /// Whether states will be compared, so that nodes are asked what they know.
@@ -44,16 +45,16 @@ pub struct Harness<M: Model> {
 }
 
 impl<M: Model> Harness<M> {
-    /// A harness for a model.
-    pub fn new(model: M) -> Harness<M> {
-        Harness { model: Rc::new(model), faults: FaultSet::NONE, compares: true, memoises: false }
+    /// A harness for a model, which reports call by this name.
+    pub fn new(name: &'static str, model: M) -> Harness<M> {
+        Harness { name, model: Rc::new(model), faults: FaultSet::NONE, compares: true, memoises: false }
     }
 }
 
 impl<M: Model + 'static> Harness<M> {
     /// A model in its harness, as a list of worlds holds it.
-    pub fn boxed(model: M) -> Box<dyn AnyModel> {
-        Box::new(Harness::new(model))
+    pub fn boxed(name: &'static str, model: M) -> Box<dyn AnyModel> {
+        Box::new(Harness::new(name, model))
     }
 }
 
@@ -61,7 +62,7 @@ impl<M: Model> ModelFactory for Harness<M> {
     type System = Execution<M>;
 
     fn name(&self) -> &str {
-        self.model.name()
+        self.name
     }
 
     fn size(&self) -> Size {

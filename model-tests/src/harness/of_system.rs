@@ -197,12 +197,11 @@ pub fn of_system<M: SystemModel>(
             }
         }
     }
-    Ok(Harness::boxed(OfSystem { name, key, model, requests }))
+    Ok(Harness::boxed(name, OfSystem { key, model, requests }))
 }
 
 /// A model of a system, as the harness wants it.
 struct OfSystem<M> {
-    name: &'static str,
     /// What its size calls the requests.
     key: &'static str,
     model: M,
@@ -321,10 +320,6 @@ async fn client_loop<M: SystemModel>(
 impl<M: SystemModel> Model for OfSystem<M> {
     type State = Nodes<M>;
     type Oracles = InOrder<M>;
-
-    fn name(&self) -> &str {
-        self.name
-    }
 
     fn size(&self) -> Size {
         Size::new([(self.key, self.requests.to_string())])

@@ -42,11 +42,10 @@ pub fn worlds() -> Vec<Entry> {
 fn make(name: &'static str, fences_first: bool, size: &Size) -> Result<Box<dyn AnyModel>, SizeError> {
     let requests = size.number("requests")?.unwrap_or(2);
     size.within("requests", requests, 1..=8)?;
-    Ok(Harness::boxed(Expulsion { name, fences_first, requests }))
+    Ok(Harness::boxed(name, Expulsion { fences_first, requests }))
 }
 
 struct Expulsion {
-    name: &'static str,
     /// What follows the expulsion comes after it.
     fences_first: bool,
     requests: u32,
@@ -64,10 +63,6 @@ struct State {
 impl Model for Expulsion {
     type State = State;
     type Oracles = ();
-
-    fn name(&self) -> &str {
-        self.name
-    }
 
     fn size(&self) -> Size {
         Size::new([("requests", self.requests)])

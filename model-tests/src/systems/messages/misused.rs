@@ -27,7 +27,7 @@ pub fn worlds() -> Vec<Entry> {
         about: "the transport: what no program may ask of a mesh is refused",
         expected: Expected::Held,
         keys: &[],
-        make: |_| Ok(Harness::boxed(Misused)),
+        make: |_| Ok(Harness::boxed("messages-misused", Misused)),
     }]
 }
 
@@ -159,10 +159,6 @@ impl Misused {
 impl Model for Misused {
     type State = State;
     type Oracles = ();
-
-    fn name(&self) -> &str {
-        "messages-misused"
-    }
 
     fn oracles(&self) {}
 

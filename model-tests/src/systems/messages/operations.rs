@@ -75,12 +75,11 @@ fn make(
     let rails = size.number("rails")?.unwrap_or(rails);
     size.within("tasks", tasks, 1..=LENGTHS.len() as u32)?;
     size.within("rails", rails, 1..=4)?;
-    Ok(Harness::boxed(Operations { name, what, tasks, rails: rails as u8 }))
+    Ok(Harness::boxed(name, Operations { what, tasks, rails: rails as u8 }))
 }
 
 /// Tasks of the first node write the second one's memory, and read it.
 struct Operations {
-    name: &'static str,
     what: What,
     tasks: u32,
     rails: u8,
@@ -214,10 +213,6 @@ impl Task {
 impl Model for Operations {
     type State = State;
     type Oracles = ();
-
-    fn name(&self) -> &str {
-        self.name
-    }
 
     fn size(&self) -> Size {
         Size::new([("tasks", self.tasks), ("rails", self.rails.into())])

@@ -62,7 +62,7 @@ fn make(name: &'static str, way: Way, size: &Size) -> Result<Box<dyn AnyModel>, 
     size.within("requests", requests, 1..=4)?;
     let rails = size.number("rails")?.unwrap_or(1);
     size.within("rails", rails, 1..=if way == Way::Place { 4 } else { 1 })?;
-    Ok(Harness::boxed(Places { name, way, requests, rails: rails as u8 }))
+    Ok(Harness::boxed(name, Places { way, requests, rails: rails as u8 }))
 }
 
 /// What the sender says when it has taken back what it placed.
@@ -70,7 +70,6 @@ const TAKEN_BACK: u8 = 200;
 
 /// One node places data at the other, which looks at them when it is told, and then puts a mark of its own there.
 struct Places {
-    name: &'static str,
     way: Way,
     requests: u32,
     rails: u8,
@@ -107,10 +106,6 @@ fn read(memory: &<Sim as weft_verbs::Verbs>::Mr) -> [u8; BYTES] {
 impl Model for Places {
     type State = State;
     type Oracles = ();
-
-    fn name(&self) -> &str {
-        self.name
-    }
 
     fn size(&self) -> Size {
         Size::new([("requests", self.requests), ("rails", self.rails.into())])

@@ -63,12 +63,11 @@ fn make(name: &'static str, way: Way, size: &Size) -> Result<Box<dyn AnyModel>, 
     size.within("nodes", nodes, 2..=4)?;
     size.within("requests", requests, 1..=8)?;
     size.within("rails", rails, 2..=4)?;
-    Ok(Harness::boxed(Additions { name, way, nodes, requests, rails: rails as u8 }))
+    Ok(Harness::boxed(name, Additions { way, nodes, requests, rails: rails as u8 }))
 }
 
 /// Every node adds to its lane of a word at the last node.
 pub struct Additions {
-    name: &'static str,
     way: Way,
     nodes: u32,
     requests: u32,
@@ -172,10 +171,6 @@ impl Adder {
 impl Model for Additions {
     type State = State;
     type Oracles = ();
-
-    fn name(&self) -> &str {
-        self.name
-    }
 
     fn size(&self) -> Size {
         Size::new([("nodes", self.nodes), ("requests", self.requests), ("rails", self.rails.into())])

@@ -110,13 +110,11 @@ fn make(name: &'static str, manner: Manner, size: &Size) -> Result<Box<dyn AnyMo
         _ => 1,
     });
     size.within("rails", rails, 1..=4)?;
-    Ok(Harness::boxed(Messages { name, nodes, messages, rails: rails as u8, manner }))
+    Ok(Harness::boxed(name, Messages { nodes, messages, rails: rails as u8, manner }))
 }
 
 /// Every node sends messages to each of the others; one that restarts begins again.
 pub struct Messages {
-    /// The world's name.
-    pub name: &'static str,
     /// How many nodes there are.
     pub nodes: u32,
     /// How many messages each sends to each of the others.
@@ -239,10 +237,6 @@ async fn listen(
 impl Model for Messages {
     type State = State;
     type Oracles = ();
-
-    fn name(&self) -> &str {
-        self.name
-    }
 
     fn size(&self) -> Size {
         Size::new([("nodes", self.nodes), ("requests", self.messages), ("rails", self.rails.into())])

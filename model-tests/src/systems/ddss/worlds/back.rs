@@ -17,7 +17,6 @@ use weft_sim::{NodeId, Sim};
 use weft_verbs::{Nanos, Wait};
 
 struct Back {
-    name: &'static str,
     model: Publishing,
     requests: Requests,
 }
@@ -43,7 +42,7 @@ pub(super) fn make(
     {
         return Err(SizeError(format!("calls are {}, not '{letter}'", Publishing::LETTERS)));
     }
-    Ok(Harness::boxed(Back { name, model, requests }))
+    Ok(Harness::boxed(name, Back { model, requests }))
 }
 
 impl Back {
@@ -59,10 +58,6 @@ impl Back {
 impl Model for Back {
     type State = State;
     type Oracles = InOrder<Publishing>;
-
-    fn name(&self) -> &str {
-        self.name
-    }
 
     fn size(&self) -> Size {
         Size::new([("calls", self.requests.to_string())])

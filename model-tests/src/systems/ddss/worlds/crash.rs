@@ -15,7 +15,6 @@ use weft_protocols::transport::MeshConfig;
 use weft_verbs::{Nanos, Wait};
 
 struct Crash {
-    name: &'static str,
     model: Publishing,
     requests: Requests,
     /// Who dies; otherwise any node, each in an initial configuration.
@@ -47,7 +46,7 @@ pub(super) fn make(
     let usual = matches!(model, Publishing::Unfenced(_)).then_some(1);
     let dies = size.number("dies")?.or(usual);
     size.within("dies", dies.unwrap_or(0), 0..=requests.nodes() - 1)?;
-    Ok(Harness::boxed(Crash { name, model, requests, dies }))
+    Ok(Harness::boxed(name, Crash { model, requests, dies }))
 }
 
 impl Crash {
@@ -67,10 +66,6 @@ impl Crash {
 impl Model for Crash {
     type State = State;
     type Oracles = InOrder<Publishing>;
-
-    fn name(&self) -> &str {
-        self.name
-    }
 
     fn size(&self) -> Size {
         self.sized(&self.requests)

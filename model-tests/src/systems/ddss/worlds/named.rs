@@ -232,7 +232,6 @@ const FAILS: &str = "failures";
 const ONE: &str = "one segment";
 
 struct World {
-    name: &'static str,
     requests: Requests,
 }
 
@@ -248,7 +247,7 @@ fn make(name: &'static str, calls: &str, size: &Size) -> Result<Box<dyn AnyModel
             "a value is put (p), or put on the last node (f), and not both: what is there keeps its place";
         return Err(SizeError(why.to_owned()));
     }
-    Ok(Harness::boxed(World { name, requests }))
+    Ok(Harness::boxed(name, World { requests }))
 }
 
 /// A call as a number.
@@ -324,10 +323,6 @@ impl Client {
 impl Model for World {
     type State = Vec<Ddss<Sim>>;
     type Oracles = NameOracles;
-
-    fn name(&self) -> &str {
-        self.name
-    }
 
     fn size(&self) -> Size {
         Size::new([("calls", self.requests.to_string())])

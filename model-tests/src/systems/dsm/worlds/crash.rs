@@ -33,7 +33,6 @@ type Oracles = ByThread<true>;
 const TOLD: Channel = Channel(60);
 
 struct Crash<R> {
-    name: &'static str,
     program: Program,
     /// How many nodes there are.
     all: u32,
@@ -68,7 +67,7 @@ pub fn make<R: Reading>(plan: Plan, reading: R, size: &Size) -> Result<Box<dyn A
         return Err(SizeError(why.into()));
     }
     let program = program.with("all", Some(all)).with("dies", dies).with("then", then);
-    Ok(Harness::boxed(Crash { name: plan.name, program, all, dies, then, pulls: plan.pulls, reading }))
+    Ok(Harness::boxed(plan.name, Crash { program, all, dies, then, pulls: plan.pulls, reading }))
 }
 
 /// What an execution keeps.
@@ -162,10 +161,6 @@ impl<R: Reading> Crash<R> {
 impl<R: Reading> Model for Crash<R> {
     type State = State<R>;
     type Oracles = Oracles;
-
-    fn name(&self) -> &str {
-        self.name
-    }
 
     fn size(&self) -> Size {
         self.program.size()

@@ -42,7 +42,6 @@ pub struct Plan {
 }
 
 struct Litmus<R> {
-    name: &'static str,
     program: Program,
     /// How many nodes there are.
     nodes: u32,
@@ -69,7 +68,7 @@ pub fn make<R: Reading>(plan: Plan, reading: R, size: &Size) -> Result<Box<dyn A
     // A world is built a few times in a program's life, and its outcomes' names live as long.
     let named = |outcome: Outcome| (outcome.clone(), &*outcome.to_string().leak());
     let allowed = outcomes(&program.threads, program.words).into_iter().map(named).collect();
-    Ok(Harness::boxed(Litmus { name: plan.name, program, nodes, pulls: plan.pulls, room, allowed, reading }))
+    Ok(Harness::boxed(plan.name, Litmus { program, nodes, pulls: plan.pulls, room, allowed, reading }))
 }
 
 /// The node of each thread.
@@ -106,10 +105,6 @@ impl<R: Reading> Litmus<R> {
 impl<R: Reading> Model for Litmus<R> {
     type State = State<R>;
     type Oracles = ByThread;
-
-    fn name(&self) -> &str {
-        self.name
-    }
 
     fn size(&self) -> Size {
         self.program.size()

@@ -40,7 +40,6 @@ const PATIENCE: Nanos = Nanos::from_millis(8);
 
 /// One lock, at home on the first node, and what each node asks of it.
 pub(super) struct AmongMembers {
-    pub(super) name: &'static str,
     pub(super) scheme: Scheme,
     pub(super) requests: Requests,
     /// What is unusual about it.
@@ -198,10 +197,6 @@ async fn client(
 impl Model for AmongMembers {
     type State = State;
     type Oracles = BesideExclusion;
-
-    fn name(&self) -> &str {
-        self.name
-    }
 
     fn size(&self) -> Size {
         self.requests.size()
@@ -396,7 +391,7 @@ mod tests {
     #[test]
     fn to_ask_whether_somebody_waits_judges_nothing() {
         let requests = Requests::of(&Size::default(), ",x,x").expect("three nodes");
-        let model = AmongMembers { name: "", scheme: Scheme::Srsl, requests, course: Course::Stays };
+        let model = AmongMembers { scheme: Scheme::Srsl, requests, course: Course::Stays };
         let recorder = Recorder::new(model.oracles());
         let (services, members, held) = (Vec::new(), Vec::new(), Vec::new());
         let (meshes, told, dead) = (Vec::new(), Vec::new(), Vec::new());

@@ -30,10 +30,10 @@ type Built = Result<Box<dyn AnyModel>, SizeError>;
 pub fn worlds() -> Vec<Entry> {
     let mut all = shipped();
     let history: Make = |size| {
-        let model = locks("srsl-linearizability", Scheme::Srsl, Manner::OneByOne, size)?;
-        harnessed(WithLinearizability { name: "srsl-linearizability", model })
+        let model = locks(Scheme::Srsl, Manner::OneByOne, size)?;
+        harnessed("srsl-linearizability", WithLinearizability { model })
     };
-    let open: Make = |size| harnessed(Open { name: "planted-open", nodes: nodes(size, 2)? });
+    let open: Make = |size| harnessed("planted-open", Open { nodes: nodes(size, 2)? });
     all.extend([
         held("srsl-linearizability", "srsl, its histories judged as a whole, too", Requests::KEYS, history),
         held("counter", "each node adds one to a word by fetch-and-add", NODES, |size| {
@@ -82,8 +82,8 @@ macro_rules! strangers {
         fn with_strangers() -> Vec<Entry> {
             vec![$(held($name, $about, STRANGERS, |_| {
                 let requests = Size::new([("modes", "x,s,")]);
-                let locks = locks($name, Scheme::$scheme, Manner::OneByOne, &requests)?;
-                harnessed(Strangers { locks, says: strangers::$says })
+                let locks = locks(Scheme::$scheme, Manner::OneByOne, &requests)?;
+                harnessed($name, Strangers { locks, says: strangers::$says })
             })),*]
         }
     };
@@ -105,8 +105,8 @@ const fn broken(name: &'static str, about: &'static str, keys: &'static [Key], m
     Entry { name, about, expected: Expected::Violated, keys, make }
 }
 
-fn harnessed<M: Model + 'static>(model: M) -> Built {
-    Ok(Harness::boxed(model))
+fn harnessed<M: Model + 'static>(name: &'static str, model: M) -> Built {
+    Ok(Harness::boxed(name, model))
 }
 
 /// How the nodes of a lock world learn of completions, and whether they have used the lock before.
@@ -123,13 +123,12 @@ enum Manner {
     Notified,
 }
 
-fn locks(name: &str, scheme: Scheme, manner: Manner, size: &Size) -> Result<Locks, SizeError> {
+fn locks(scheme: Scheme, manner: Manner, size: &Size) -> Result<Locks, SizeError> {
     let requests = Requests::of(size, "*,*,*")?;
     let warm = scheme != Scheme::Srsl && manner != Manner::Cold;
     let wait = if manner == Manner::Notified { Wait::Notify } else { Wait::Poll };
     let one_by_one = matches!(manner, Manner::OneByOne | Manner::Cold);
-    let name = name.to_owned();
-    Ok(Locks { name, scheme, requests, home: 0, wait, one_by_one, warm, shared_limit: None })
+    Ok(Locks { scheme, requests, home: 0, wait, one_by_one, warm, shared_limit: None })
 }
 
 macro_rules! shipped {
@@ -137,7 +136,7 @@ macro_rules! shipped {
         /// The shipped locks.
         fn shipped() -> Vec<Entry> {
             vec![$(held($name, $about, Requests::KEYS, |size| {
-                harnessed(locks($name, Scheme::$scheme, Manner::$manner, size)?)
+                harnessed($name, locks(Scheme::$scheme, Manner::$manner, size)?)
             })),*]
         }
     };
@@ -164,32 +163,23 @@ fn nodes(size: &Size, default: u32) -> Result<u32, SizeError> {
 }
 
 fn counter(name: &'static str, adding: Adding, size: &Size) -> Built {
-    harnessed(Counter { name, nodes: nodes(size, 2)?, adding })
+    harnessed(name, Counter { nodes: nodes(size, 2)?, adding })
 }
 
 fn mcs(name: &'static str, links_first: bool, size: &Size) -> Built {
-    harnessed(Mcs { name, nodes: nodes(size, 2)?, links_first })
+    harnessed(name, Mcs { nodes: nodes(size, 2)?, links_first })
 }
 
 fn tickets(name: &'static str, carries: bool, size: &Size) -> Built {
-    harnessed(Tickets { name, nodes: nodes(size, 2)?, carries })
+    harnessed(name, Tickets { nodes: nodes(size, 2)?, carries })
 }
 
 fn forgetful(size: &Size) -> Built {
     let (scheme, wait) = (Scheme::Srsl, Wait::Notify);
     let requests = Requests::of(size, "x,x")?;
-    let name = "planted-forgetful".to_owned();
     let (warm, one_by_one) = (false, false);
-    harnessed(Forgetful(Locks {
-        name,
-        scheme,
-        requests,
-        home: 0,
-        wait,
-        one_by_one,
-        warm,
-        shared_limit: None,
-    }))
+    let locks = Locks { scheme, requests, home: 0, wait, one_by_one, warm, shared_limit: None };
+    harnessed("planted-forgetful", Forgetful(locks))
 }
 
 macro_rules! among_members {
@@ -201,7 +191,7 @@ macro_rules! among_members {
                     let requests = Requests::of(size, $modes)?;
                     size.within("nodes", requests.nodes(), 3..=5)?;
                     let course = Course::$course;
-                    harnessed(AmongMembers { name: $name, scheme: Scheme::$scheme, requests, course })
+                    harnessed($name, AmongMembers { scheme: Scheme::$scheme, requests, course })
                 };
                 Entry { name: $name, about: $about, expected: Expected::Held, keys: Requests::KEYS, make }
             }),*]
@@ -227,8 +217,8 @@ macro_rules! as_published {
             vec![$({
                 let make: Make = |size| {
                     let requests = Requests::of(size, $modes)?;
-                    let (name, reading) = ($name.to_owned(), Reading::$reading);
-                    harnessed(AsPublished { name, reading, requests, wait: Wait::Poll })
+                    let reading = Reading::$reading;
+                    harnessed($name, AsPublished { reading, requests, wait: Wait::Poll })
                 };
                 let (about, expected) = (Reading::$reading.about(), Reading::$reading.expected());
                 Entry { name: $name, about, expected, keys: Requests::KEYS, make }

@@ -16,8 +16,6 @@ use weft_verbs::{Nanos, Wait};
 
 /// One lock, and what each node asks of it.
 pub struct Locks {
-    /// The world's name.
-    pub name: String,
     /// The protocol.
     pub scheme: Scheme,
     /// What each node asks for, one after the other.
@@ -102,10 +100,6 @@ impl State {
 impl Model for Locks {
     type State = State;
     type Oracles = WorldOracles;
-
-    fn name(&self) -> &str {
-        &self.name
-    }
 
     fn size(&self) -> Size {
         self.requests.size()

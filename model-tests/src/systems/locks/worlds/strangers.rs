@@ -122,10 +122,6 @@ impl Model for Strangers {
     type State = State;
     type Oracles = WorldOracles;
 
-    fn name(&self) -> &str {
-        self.locks.name()
-    }
-
     fn size(&self) -> Size {
         Size::default()
     }

@@ -131,7 +131,6 @@ impl Way {
 
 /// What each client calls, one call after the other.
 struct Calls {
-    name: &'static str,
     way: Way,
     calls: Vec<Vec<Called>>,
 }
@@ -183,7 +182,7 @@ pub(super) fn make(
         let why = "a daemon cuts by name: where a client cuts (t), no other one makes, removes or renames a file, and nobody drops that";
         return Err(SizeError(why.to_string()));
     }
-    Ok(Harness::boxed(Calls { name, way, calls }))
+    Ok(Harness::boxed(name, Calls { way, calls }))
 }
 
 /// Whether each name has the same file from where a client looks at it to where it cuts it.
@@ -281,10 +280,6 @@ impl Calls {
 impl Model for Calls {
     type State = State;
     type Oracles = InOrder;
-
-    fn name(&self) -> &str {
-        self.name
-    }
 
     fn size(&self) -> Size {
         Calls::sized(&self.calls)

@@ -188,5 +188,5 @@ fn make(
     };
     size.within("bytes", bytes, least..=512)?;
     size.within("reply", reply, 1..=512)?;
-    Ok(Harness::boxed(Transfer { name, kind, setting, bytes, reply }))
+    Ok(Harness::boxed(name, Transfer { kind, setting, bytes, reply }))
 }

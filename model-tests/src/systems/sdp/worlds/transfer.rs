@@ -72,7 +72,6 @@ pub(super) enum Kind {
 
 /// A transfer: the first node asks, the second one answers.
 pub(super) struct Transfer {
-    pub name: &'static str,
     pub kind: Kind,
     pub setting: Setting,
     pub bytes: u32,
@@ -190,10 +189,6 @@ impl Transfer {
 impl Model for Transfer {
     type State = State;
     type Oracles = SdpOracles;
-
-    fn name(&self) -> &str {
-        self.name
-    }
 
     fn size(&self) -> Size {
         Transfer::sized(self.bytes, self.reply)

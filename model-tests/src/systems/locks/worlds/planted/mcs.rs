@@ -23,8 +23,6 @@ const TAIL: usize = 16;
 
 /// An MCS lock; every node takes it once.
 pub struct Mcs {
-    /// The world's name.
-    pub name: &'static str,
     /// How many nodes there are.
     pub nodes: u32,
     /// The bug: link first, then set the flag.
@@ -109,10 +107,6 @@ impl Model for Mcs {
     /// The nodes' memory, which must outlive their clients.
     type State = Vec<SimMr>;
     type Oracles = WorldOracles;
-
-    fn name(&self) -> &str {
-        self.name
-    }
 
     fn size(&self) -> Size {
         Size::new([("nodes", self.nodes)])

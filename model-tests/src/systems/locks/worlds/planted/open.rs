@@ -9,8 +9,6 @@ use weft_verbs::Wait;
 
 /// A lock that lets everybody in; every node takes it once.
 pub struct Open {
-    /// The world's name.
-    pub name: &'static str,
     /// How many nodes there are.
     pub nodes: u32,
 }
@@ -28,10 +26,6 @@ impl Locker for Door {
 impl Model for Open {
     type State = ();
     type Oracles = WorldOracles;
-
-    fn name(&self) -> &str {
-        self.name
-    }
 
     fn size(&self) -> Size {
         Size::new([("nodes", self.nodes)])

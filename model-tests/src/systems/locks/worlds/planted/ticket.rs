@@ -16,8 +16,6 @@ const CHANNEL: Channel = Channel(1);
 
 /// A ticket lock whose word is at the first node; every node takes it once.
 pub struct Tickets {
-    /// The world's name.
-    pub name: &'static str,
     /// How many nodes there are.
     pub nodes: u32,
     /// The bug: the tickets' carry goes into the number that is served.
@@ -96,10 +94,6 @@ impl Locker for Queue {
 impl Model for Tickets {
     type State = SimMr;
     type Oracles = WorldOracles;
-
-    fn name(&self) -> &str {
-        self.name
-    }
 
     fn size(&self) -> Size {
         Size::new([("nodes", self.nodes)])

@@ -11,7 +11,7 @@ mod staging;
 use super::super::history::{Event, What};
 use super::InOrder;
 use crate::explore::{Entry, Expected, Size};
-use crate::harness::{Harness, Member, Model, Recorder};
+use crate::harness::{Harness, Member, Recorder};
 use crate::history::{ClientId, RequestId};
 use crate::record::Record;
 use weft_protocols::transport::{Channel, Inbox, Incoming, Mesh, Rank};
@@ -19,9 +19,9 @@ use weft_sim::Sim;
 
 /// A reading, and where it lives: each has one size.
 macro_rules! reading {
-    ($model:expr, $about:literal, $expected:ident) => {{
-        let make: fn(&Size) -> _ = |_| Ok(Harness::boxed($model));
-        Entry { name: $model.name(), about: $about, expected: Expected::$expected, keys: &[], make }
+    ($name:literal, $model:expr, $about:literal, $expected:ident) => {{
+        let make: fn(&Size) -> _ = |_| Ok(Harness::boxed($name, $model));
+        Entry { name: $name, about: $about, expected: Expected::$expected, keys: &[], make }
     }};
 }
 
@@ -30,36 +30,43 @@ pub(super) fn entries() -> Vec<Entry> {
     use names::{Names, Reading};
     vec![
         reading!(
+            "as-published-pario-buffer-back",
             buffer_back::BufferBack,
             "a reader gives up, and writes from the buffer into which its bytes are still to come",
             Violated
         ),
         reading!(
+            "as-published-pario-staging-back",
             staging::StagingBack,
             "a server takes a place in staging back by a time-out, and offers it to another client",
             Violated
         ),
         reading!(
+            "as-published-pario-notice-elsewhere",
             notice::NoticeElsewhere,
             "the notice of a push comes by another server's queue pair, and not behind the data",
             Violated
         ),
         reading!(
+            "as-published-pario-moves-unturned",
             moves::Moves,
             "two servers move a directory each into the other one, and both have looked before",
             Violated
         ),
         reading!(
+            "as-published-pario-answered-early",
             Names(Reading::AnsweredEarly),
             "a name is told to be made before it is durable",
             ViolatedUnderFaults
         ),
         reading!(
+            "as-published-pario-retried",
             Names(Reading::Retried),
             "a call whose server began anew is asked again, and is executed once more",
             ViolatedUnderFaults
         ),
         reading!(
+            "as-published-pario-objects-first",
             Names(Reading::ObjectsFirst),
             "a file's objects are made before its name, as PVFS2 does it",
             ViolatedUnderFaults

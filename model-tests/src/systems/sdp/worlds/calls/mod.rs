@@ -131,12 +131,11 @@ fn make(name: &'static str, kind: Kind, size: &Size, calls: &str) -> Result<Box<
         }
         script::check_end(&users).map_err(|why| SizeError(why.into()))?;
     }
-    Ok(Harness::boxed(Calls { name, kind, scripts }))
+    Ok(Harness::boxed(name, Calls { kind, scripts }))
 }
 
 /// Scripts of calls on streams between two nodes.
 struct Calls {
-    name: &'static str,
     kind: Kind,
     scripts: Requests,
 }
@@ -166,10 +165,6 @@ impl Calls {
 impl Model for Calls {
     type State = State;
     type Oracles = CallOracles;
-
-    fn name(&self) -> &str {
-        self.name
-    }
 
     fn size(&self) -> Size {
         Size::new([("calls", self.scripts.to_string())])

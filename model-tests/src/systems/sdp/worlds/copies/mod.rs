@@ -45,7 +45,6 @@ enum Kind {
 
 /// A copy between two nodes: the first one connects.
 struct Copies {
-    name: &'static str,
     kind: Kind,
     setting: Setting,
     /// Owned buffers with more bytes go without a copy; 0 for none.
@@ -103,7 +102,7 @@ fn make(
     // One that is shorter than it was, and one of which there is a part, has a byte.
     let least = u32::from(matches!(kind, Kind::Shorter | Kind::Full(Full::Append)));
     size.within("bytes", bytes, least..=512)?;
-    Ok(Harness::boxed(Copies { name, kind, setting, threshold, bytes }))
+    Ok(Harness::boxed(name, Copies { kind, setting, threshold, bytes }))
 }
 
 /// What runs on one of the two nodes.
@@ -216,10 +215,6 @@ impl Side {
 impl Model for Copies {
     type State = State;
     type Oracles = CopyOracles;
-
-    fn name(&self) -> &str {
-        self.name
-    }
 
     fn size(&self) -> Size {
         Size::new([("bytes", self.bytes)])
