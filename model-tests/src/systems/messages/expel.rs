@@ -5,8 +5,8 @@
 //! out, and ends.
 
 use super::rails::lane;
-use crate::explore::{AnyModel, Coverage, Entry, Expected, Key, Size, SizeError, Violation};
-use crate::harness::{self, Harness, Member, Model, Shape};
+use crate::explore::{Coverage, Entry, Key, Size, SizeError, Violation};
+use crate::harness::{self, Member, Model, Shape, worlds};
 use std::cell::Cell;
 use std::rc::Rc;
 use weft_protocols::rt::WaitPoint;
@@ -21,28 +21,16 @@ const KEYS: &[Key] = &[Key { name: "requests", help: "how often the first node a
 
 /// The worlds of expulsion.
 pub fn worlds() -> Vec<Entry> {
-    vec![
-        Entry {
-            name: "expel",
-            about: "a node expels another one whose additions are on their way",
-            expected: Expected::Held,
-            keys: KEYS,
-            make: |size| make("expel", true, size),
-        },
-        Entry {
-            name: "planted-members-begins-before-fence",
-            about: "the same, and the next view begins before the fence",
-            expected: Expected::Violated,
-            keys: KEYS,
-            make: |size| make("planted-members-begins-before-fence", false, size),
-        },
-    ]
+    worlds! { KEYS;
+        "expel" make(true) Held, "a node expels another one whose additions are on their way";
+        "planted-members-begins-before-fence" make(false) Violated, "the same, and the next view begins before the fence";
+    }
 }
 
-fn make(name: &'static str, fences_first: bool, size: &Size) -> Result<Box<dyn AnyModel>, SizeError> {
+fn make(size: &Size, fences_first: bool) -> Result<Expulsion, SizeError> {
     let requests = size.number("requests")?.unwrap_or(2);
     size.within("requests", requests, 1..=8)?;
-    Ok(Harness::boxed(name, Expulsion { fences_first, requests }))
+    Ok(Expulsion { fences_first, requests })
 }
 
 struct Expulsion {

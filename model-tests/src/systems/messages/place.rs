@@ -1,7 +1,7 @@
 //! A write and the message behind it, over a connection that breaks: what the peer is told is there, and nothing comes later.
 
-use crate::explore::{AnyModel, Coverage, Entry, Expected, Key, Size, SizeError, Violation};
-use crate::harness::{self, Harness, Member, Model, Shape};
+use crate::explore::{Coverage, Entry, Key, Size, SizeError, Violation};
+use crate::harness::{self, Member, Model, Shape, worlds};
 use std::cell::RefCell;
 use std::rc::Rc;
 use weft_protocols::rt::{BufferGuard, Rt};
@@ -35,34 +35,23 @@ const KEYS: &[Key] = &[
     Key { name: "rails", help: "how many adapters each node has" },
 ];
 
-macro_rules! worlds {
-    ($($name:literal $way:ident, $expected:ident, $about:literal;)*) => {
-        /// The worlds of placing.
-        pub fn worlds() -> Vec<Entry> {
-            vec![$(Entry {
-                name: $name,
-                about: $about,
-                expected: Expected::$expected,
-                keys: KEYS,
-                make: |size| make($name, Way::$way, size),
-            }),*]
-        }
-    };
+/// The worlds of placing.
+pub fn worlds() -> Vec<Entry> {
+    use Way::{NoticeAlone, Place, Struck, WritesAgain};
+    worlds! { KEYS;
+        "place" make(Place) Held, "the transport: data are written to a peer, and a message says that they are there";
+        "place-struck" make(Struck) Held, "the transport: the same, and the sender takes both back: if the message comes, the data are there";
+        "as-published-dsm-notice-alone" make(NoticeAlone) ViolatedUnderFaults, "the transport repeats a notice, and nobody its write";
+        "as-published-dsm-writes-again" make(WritesAgain) ViolatedUnderFaults, "a write of unknown outcome is sent again, though its notice came";
+    }
 }
 
-worlds! {
-    "place" Place, Held, "the transport: data are written to a peer, and a message says that they are there";
-    "place-struck" Struck, Held, "the transport: the same, and the sender takes both back: if the message comes, the data are there";
-    "as-published-dsm-notice-alone" NoticeAlone, ViolatedUnderFaults, "the transport repeats a notice, and nobody its write";
-    "as-published-dsm-writes-again" WritesAgain, ViolatedUnderFaults, "a write of unknown outcome is sent again, though its notice came";
-}
-
-fn make(name: &'static str, way: Way, size: &Size) -> Result<Box<dyn AnyModel>, SizeError> {
+fn make(size: &Size, way: Way) -> Result<Places, SizeError> {
     let requests = size.number("requests")?.unwrap_or(if way == Way::Place { 2 } else { 1 });
     size.within("requests", requests, 1..=4)?;
     let rails = size.number("rails")?.unwrap_or(1);
     size.within("rails", rails, 1..=if way == Way::Place { 4 } else { 1 })?;
-    Ok(Harness::boxed(name, Places { way, requests, rails: rails as u8 }))
+    Ok(Places { way, requests, rails: rails as u8 })
 }
 
 /// What the sender says when it has taken back what it placed.
