@@ -19,7 +19,7 @@ mod recorder;
 mod requests;
 
 pub use at_rest::{all_at_rest, at_rest};
-pub use cluster::{DRIFT, Meeting, Member, Shape, with_timers};
+pub use cluster::{DRIFT, Meeting, Member, Shape, any_counted, with_timers};
 pub use death::Death;
 pub use execution::Execution;
 pub(crate) use list::{of_one_size, worlds};

@@ -11,7 +11,6 @@ use std::cell::Cell;
 use std::rc::Rc;
 use weft_protocols::rt::WaitPoint;
 use weft_sim::SimMr;
-use weft_sim::explore::{FaultSet, Outcome};
 use weft_verbs::{AccessFlags, MemoryRegion, Wait};
 
 /// It is judged at its end alone.
@@ -60,10 +59,6 @@ impl Model for Expulsion {
 
     fn shape(&self) -> Shape {
         Shape { nodes: 2, wait: Wait::Poll, home: Some(1), one_by_one: true }
-    }
-
-    fn usual_faults(&self) -> FaultSet {
-        FaultSet::TIMELESS.without(Outcome::Crash).without(Outcome::Restart)
     }
 
     fn start(&self, _: usize, members: &[Member], recorder: &Recorder) -> State {

@@ -5,12 +5,11 @@
 //! they did not come to an end that is known: what is read then is what was written.
 
 use crate::explore::{Coverage, Entry, Key, Size, SizeError, Violation};
-use crate::harness::{self, Member, Model, Shape, worlds};
+use crate::harness::{self, Member, Model, Shape, any_counted, worlds};
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use weft_protocols::rt::{BufferGuard, Rt};
-use weft_protocols::transport::{Mesh, MeshConfig, MeshStats, NotExecuted, OpError, Rank};
-use weft_sim::explore::{FaultSet, Outcome};
+use weft_protocols::transport::{Mesh, MeshConfig, NotExecuted, OpError, Rank};
 use weft_sim::{Sim, SimMr};
 use weft_verbs::{AccessFlags, MemoryRegion, Nanos, RemoteSlice, Wait, WcError};
 
@@ -220,10 +219,6 @@ impl Model for Operations {
         Shape { nodes: 2, wait: Wait::Poll, home: Some(1), one_by_one: true }
     }
 
-    fn usual_faults(&self) -> FaultSet {
-        FaultSet::TIMELESS.without(Outcome::Crash).without(Outcome::Restart)
-    }
-
     fn start(&self, _: usize, members: &[Member], recorder: &Recorder) -> State {
         let [first, last] = members else { unreachable!("the shape has two nodes") };
         let access = AccessFlags::LOCAL_WRITE | AccessFlags::REMOTE_WRITE | AccessFlags::REMOTE_READ;
@@ -265,7 +260,7 @@ impl Model for Operations {
     }
 
     fn coverage(&self, _: &State, members: &[Member], sink: &mut Coverage) {
-        let any = |of: fn(&MeshStats) -> u64| members.iter().any(|member| of(&member.mesh.stats()) > 0);
+        let any = |of| any_counted(members, of);
         sink.sometimes("an outcome was lost", any(|stats| stats.unknown_outcomes));
         if self.rails > 1 {
             sink.sometimes("messages carried an operation", any(|stats| stats.carried));

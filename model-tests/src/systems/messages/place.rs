@@ -1,11 +1,11 @@
 //! A write and the message behind it, over a connection that breaks: what the peer is told is there, and nothing comes later.
 
 use crate::explore::{Coverage, Entry, Key, Size, SizeError, Violation};
-use crate::harness::{self, Member, Model, Shape, worlds};
+use crate::harness::{self, Member, Model, Shape, any_counted, worlds};
 use std::cell::RefCell;
 use std::rc::Rc;
 use weft_protocols::rt::{BufferGuard, Rt};
-use weft_protocols::transport::{Channel, Inbox, Incoming, Mesh, MeshStats, SendError};
+use weft_protocols::transport::{Channel, Inbox, Incoming, Mesh, SendError};
 use weft_sim::Sim;
 use weft_verbs::{AccessFlags, MemoryRegion, RemoteSlice, Wait};
 
@@ -141,7 +141,7 @@ impl Model for Places {
     }
 
     fn coverage(&self, state: &State, members: &[Member], sink: &mut Coverage) {
-        let any = |of: fn(&MeshStats) -> u64| members.iter().any(|member| of(&member.mesh.stats()) > 0);
+        let any = |of| any_counted(members, of);
         sink.sometimes("a connection was made again", any(|stats| stats.reconnects));
         sink.sometimes("a message was sent again", any(|stats| stats.messages_repeated));
         sink.sometimes("a message came twice and was dropped", any(|stats| stats.duplicates));

@@ -5,11 +5,10 @@
 //! not know what became of an addition has its outcome resolved, and looks.
 
 use crate::explore::{Coverage, Entry, Key, Size, SizeError, Violation};
-use crate::harness::{self, Member, Model, Shape, worlds};
+use crate::harness::{self, Member, Model, Shape, any_counted, worlds};
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
-use weft_protocols::transport::{Mesh, MeshConfig, MeshStats, NotExecuted, OpError, Planted, Rank};
-use weft_sim::explore::{FaultSet, Outcome};
+use weft_protocols::transport::{Mesh, MeshConfig, NotExecuted, OpError, Planted, Rank};
 use weft_sim::{Sim, SimMr};
 use weft_verbs::{AccessFlags, MemoryRegion, RemoteSlice, Wait, WcError};
 
@@ -180,10 +179,6 @@ impl Model for Additions {
         Shape { nodes: self.nodes, wait: Wait::Poll, home: Some(self.nodes - 1), one_by_one: true }
     }
 
-    fn usual_faults(&self) -> FaultSet {
-        FaultSet::TIMELESS.without(Outcome::Crash).without(Outcome::Restart)
-    }
-
     fn start(&self, _: usize, members: &[Member], recorder: &Recorder) -> State {
         let access = AccessFlags::LOCAL_WRITE | AccessFlags::REMOTE_ATOMIC | AccessFlags::REMOTE_READ;
         let home = &members[members.len() - 1].mesh;
@@ -237,7 +232,7 @@ impl Model for Additions {
     }
 
     fn coverage(&self, _: &State, members: &[Member], sink: &mut Coverage) {
-        let any = |of: fn(&MeshStats) -> u64| members.iter().any(|member| of(&member.mesh.stats()) > 0);
+        let any = |of| any_counted(members, of);
         sink.sometimes("an outcome was lost", any(|stats| stats.unknown_outcomes));
         sink.sometimes("a connection went over another rail", any(|stats| stats.failovers));
         sink.sometimes("a connection went back to a better rail", any(|stats| stats.failbacks));

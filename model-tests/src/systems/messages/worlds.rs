@@ -3,10 +3,10 @@
 use super::delivery::{Correspondence, Delivery};
 use super::history::Sent;
 use crate::explore::{Coverage, Entry, Key, Size, SizeError, Violation};
-use crate::harness::{self, Meeting, Member, Model, Shape, worlds};
+use crate::harness::{self, Meeting, Member, Model, Shape, any_counted, worlds};
 use std::cell::RefCell;
 use std::rc::Rc;
-use weft_protocols::transport::{Channel, Inbox, Incoming, Mesh, MeshConfig, MeshStats, Planted, Rank};
+use weft_protocols::transport::{Channel, Inbox, Incoming, Mesh, MeshConfig, Planted, Rank};
 use weft_sim::explore::{FaultSet, Outcome};
 use weft_sim::{NodeId, Sim};
 use weft_verbs::{Nanos, Wait};
@@ -299,7 +299,7 @@ impl Model for Messages {
     }
 
     fn coverage(&self, state: &State, members: &[Member], sink: &mut Coverage) {
-        let any = |of: fn(&MeshStats) -> u64| members.iter().any(|member| of(&member.mesh.stats()) > 0);
+        let any = |of| any_counted(members, of);
         let lost = state.0.iter().any(|ledger| ledger.borrow().resets.iter().flatten().any(|lost| *lost > 0));
         sink.sometimes("a connection was made again", any(|stats| stats.reconnects));
         sink.sometimes("a message was sent again", any(|stats| stats.messages_repeated));

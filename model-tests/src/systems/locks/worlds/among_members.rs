@@ -8,10 +8,12 @@
 use super::WorldOracles;
 use super::modes::{self, Requests};
 use crate::explore::{Coverage, Size, TraceEvent, Violation};
-use crate::harness::{self, Explored, Member, Model, Shape};
+use crate::harness::{self, Explored, Member, Model, Shape, at_rest};
 use crate::history::{ClientId, RequestId};
-use crate::oracle::{Conduct, Oracles as _};
+use crate::oracle::Oracles as _;
 use crate::record::Record;
+use crate::system::System;
+use crate::systems::locks::Locks;
 use crate::systems::locks::history::{Event, What, Why};
 use crate::systems::locks::oracles::BesideExclusion;
 use std::cell::{Cell, RefCell};
@@ -355,9 +357,7 @@ impl Model for AmongMembers {
     }
 
     fn violation_at(&self, state: &State, node: usize, _: &Member) -> Option<Violation> {
-        let stats = state.services[node].stats();
-        let conduct = Conduct { out_of_turn: stats.out_of_turn, malformed: stats.malformed };
-        conduct.finish(Nanos::ZERO, node as u32).into_iter().next().map(Violation::from)
+        at_rest(node, Locks::conduct(&state.services[node].stats().into()), [])
     }
 
     fn coverage(&self, state: &State, _: &[Member], sink: &mut Coverage) {

@@ -375,17 +375,8 @@ impl Model for Calls {
 
     /// Before the first choice, the first client makes the file and writes it, and the others open it.
     fn start(&self, _: usize, members: &[Member], recorder: &Recorder<InOrder>) -> State {
-        let nodes = members.len() as u32;
-        let place = |(node, Member { rt, mesh }): (u32, &Member)| Place {
-            rt: rt.clone(),
-            mesh: mesh.clone(),
-            node,
-            nodes,
-            incarnation: 0,
-            members: None,
-        };
-        let start = |of| self.service(&place(of));
-        let services: Vec<Service<Sim>> = (0..).zip(members).map(start).collect();
+        let start = |(node, member): (usize, &Member)| self.service(&member.place(node, members.len(), 0));
+        let services: Vec<Service<Sim>> = members.iter().enumerate().map(start).collect();
         let files: Vec<Opened> = self.calls.iter().map(|_| Opened::default()).collect();
         let state = State { services, files };
         if self.has_file_at_first() {

@@ -3,7 +3,7 @@
 //! predecessor can find the place.
 
 use super::super::client::{Locker, Recorder, WorldOracles, client};
-use crate::explore::{Size, Violation};
+use crate::explore::Size;
 use crate::harness::{Member, Model, Shape};
 use crate::named::Named;
 use std::rc::Rc;
@@ -152,9 +152,5 @@ impl Model for Mcs {
             TAIL => Some(Named::with("the queue's tail", node_or_none)),
             _ => None,
         }
-    }
-
-    fn finish(&self, _: &Vec<SimMr>, _: &[Member], _: &Recorder) -> Result<(), Violation> {
-        Ok(())
     }
 }

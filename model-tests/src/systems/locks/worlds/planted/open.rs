@@ -2,7 +2,7 @@
 //! matters which of them came first. An explorer that goes by nodes and packets alone would see one order, the good one.
 
 use super::super::client::{Locker, Recorder, WorldOracles, client};
-use crate::explore::{Size, Violation};
+use crate::explore::Size;
 use crate::harness::{Member, Model, Shape};
 use weft_protocols::locks::{LockKey, Mode};
 use weft_verbs::Wait;
@@ -43,9 +43,5 @@ impl Model for Open {
         for (node, Member { rt, .. }) in (0..).zip(members) {
             rt.spawn(client(rt.clone(), recorder.clone(), node, LockKey(0), vec![Mode::Exclusive], Door));
         }
-    }
-
-    fn finish(&self, (): &(), _: &[Member], _: &Recorder) -> Result<(), Violation> {
-        Ok(())
     }
 }
