@@ -95,10 +95,6 @@ impl Model for World {
     /// It is judged by its state. A protocol whose clients have a history brings oracles.
     type Oracles = ();
 
-    fn name(&self) -> &str {
-        "new_protocol"
-    }
-
     fn oracles(&self) {}
 
     fn promises(&self) -> &'static [&'static str] {
@@ -142,9 +138,12 @@ impl Model for World {
     }
 }
 
+fn harness(bug: bool) -> Harness<World> {
+    Harness::new("new_protocol", World { bug })
+}
+
 fn explored(bug: bool) -> Report {
-    let mut harness = Harness::new(World { bug });
-    explore(&mut harness, &Options::default(), &mut |_| ControlFlow::Continue(()))
+    explore(&mut harness(bug), &Options::default(), &mut |_| ControlFlow::Continue(()))
         .expect("the model is deterministic")
 }
 
@@ -159,7 +158,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     println!("{:?}: {} executions, all of them: {}", report.verdict(), report.executions, report.exhaustive);
     if let Some(found) = report.counterexample {
         println!("{}, after {} choices", found.violation, found.choices.0.len());
-        let run = replay(&mut Harness::new(World { bug }), &found.choices, &Options::default(), true)?;
+        let run = replay(&mut harness(bug), &found.choices, &Options::default(), true)?;
         std::fs::write("run.html", diagram::page("new_protocol", &run, &[]))?;
         println!("drawn into run.html");
     }

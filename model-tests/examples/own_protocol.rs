@@ -47,10 +47,6 @@ impl Model for Relay {
     /// It is judged by its state. A protocol with a history brings oracles that watch it as it grows.
     type Oracles = ();
 
-    fn name(&self) -> &str {
-        "relay"
-    }
-
     fn oracles(&self) {}
 
     fn promises(&self) -> &'static [&'static str] {
@@ -95,11 +91,15 @@ impl Model for Relay {
     }
 }
 
+/// The model as the explorer runs it.
+fn harness(bug: bool) -> Harness<Relay> {
+    Harness::new("relay", Relay { bug })
+}
+
 /// Explores every order that matters.
 fn explored(bug: bool) -> Report {
     let mut go_on = |_: &_| ControlFlow::Continue(());
-    let mut harness = Harness::new(Relay { bug });
-    explore(&mut harness, &Options::default(), &mut go_on).expect("the model is deterministic")
+    explore(&mut harness(bug), &Options::default(), &mut go_on).expect("the model is deterministic")
 }
 
 fn main() {
@@ -133,12 +133,12 @@ mod tests {
     #[test]
     fn a_run_is_drawn_with_the_names_that_the_model_gives() {
         let found = explored(true).counterexample.expect("a violation");
-        let mut harness = Harness::new(Relay { bug: true });
-        let run = replay(&mut harness, &found.choices, &Options::default(), true).expect("it runs again");
+        let run =
+            replay(&mut harness(true), &found.choices, &Options::default(), true).expect("it runs again");
         let drawn = svg("relay", &run);
         assert!(drawn.contains("the second node has found 0") && drawn.contains("send → n1"), "{drawn}");
-        let mut harness = Harness::new(Relay { bug: false });
-        let run = replay(&mut harness, &Choices::default(), &Options::default(), true).expect("it runs");
+        let run =
+            replay(&mut harness(false), &Choices::default(), &Options::default(), true).expect("it runs");
         assert!(svg("relay", &run).contains("writes the token's place: now 7"));
     }
 }

@@ -158,10 +158,6 @@ impl Model for World {
     type State = (SimMr, Rc<Cell<Option<Value>>>);
     type Oracles = ();
 
-    fn name(&self) -> &str {
-        "seqlock"
-    }
-
     fn oracles(&self) {}
 
     fn promises(&self) -> &'static [&'static str] {
@@ -196,7 +192,7 @@ impl Model for World {
 }
 
 fn explored(bug: bool) -> Report {
-    let mut harness = Harness::new(World { bug });
+    let mut harness = Harness::new("seqlock", World { bug });
     explore(&mut harness, &Options::default(), &mut |_| ControlFlow::Continue(()))
         .expect("the model is deterministic")
 }

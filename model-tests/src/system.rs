@@ -57,6 +57,16 @@ pub enum Until {
     Time(Nanos),
 }
 
+/// What all clients of a run will ask for, where the workload and the seed say it.
+pub struct Plans<W> {
+    /// The workload.
+    pub work: W,
+    /// How many nodes there are.
+    pub nodes: u32,
+    /// The run's seed.
+    pub seed: u64,
+}
+
 /// How much work there is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Amount {

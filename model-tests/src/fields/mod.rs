@@ -4,8 +4,12 @@ mod dice;
 pub mod draw;
 mod rules;
 mod units;
+mod usual;
 
 pub use dice::Dice;
 pub(crate) use rules::LONGEST;
-pub use rules::{Broken, Rule, Step, between, broken, count, in_section, positive, requests_or_duration};
+pub use rules::{
+    Broken, Rule, Step, between, broken, clients, count, in_section, positive, requests_or_duration,
+};
 pub use units::{Rate, Share, Span, Spread};
+pub use usual::{no_time, one};

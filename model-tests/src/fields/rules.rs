@@ -48,6 +48,14 @@ pub fn positive(path: Vec<Step>, span: Span) -> Rule {
     broken(path, "longer than nothing and at most a day of virtual time".into())
 }
 
+/// The most clients on one machine.
+const MOST_CLIENTS: u32 = 1_024;
+
+/// A workload says how many clients each machine has.
+pub fn clients(clients: u32) -> Rule {
+    count(in_section("workload", "clients"), clients, MOST_CLIENTS, "give the processes of one machine")
+}
+
 /// The most requests of one client: a run's history is kept in memory.
 const MOST_REQUESTS: u32 = 10_000_000;
 

@@ -6,7 +6,7 @@
 use crate::by_hand::{self, Terms};
 use crate::system::Place;
 use weft_protocols::rt::{Rt, RtConfig};
-use weft_protocols::transport::{GuestConfig, Mesh, MeshConfig, Prepared, Rank};
+use weft_protocols::transport::{GuestConfig, Mesh, MeshConfig, MeshStats, Prepared, Rank};
 use weft_sim::{Fabric, NodeId, Sim};
 use weft_verbs::{Context, Device, Gid, Mtu, Nanos, QueuePair, RnrTimer, Wait};
 
@@ -38,6 +38,11 @@ impl Member {
             ("operations posted to a connection that was known to be broken", rt.in_vain),
         ]
     }
+}
+
+/// Whether any node's connections have counted one of these.
+pub fn any_counted(members: &[Member], of: fn(&MeshStats) -> u64) -> bool {
+    members.iter().any(|member| of(&member.mesh.stats()) > 0)
 }
 
 /// What a model's cluster looks like.

@@ -110,10 +110,6 @@ impl Model for Strangers {
     type State = ();
     type Oracles = InOrder;
 
-    fn name(&self) -> &str {
-        "strangers"
-    }
-
     fn shape(&self) -> Shape {
         Shape { nodes: 2, wait: Wait::Poll, home: None, one_by_one: true }
     }
@@ -146,7 +142,7 @@ impl Model for Strangers {
 
 #[test]
 fn what_a_restart_tells_the_oracles_is_in_its_footprint() {
-    let mut harness = Harness::new(Strangers { unwanted: Unwanted::AtLast(Happens::IsBack) });
+    let mut harness = Harness::new("strangers", Strangers { unwanted: Unwanted::AtLast(Happens::IsBack) });
     harness.allow(harness.usual_faults());
     let mut execution = harness.root();
     let mut enabled = Vec::new();
@@ -175,7 +171,7 @@ fn what_only_an_end_shows_is_told_where_every_request_has_ended() {
 }
 
 fn explored(unwanted: Unwanted, faults: u32) -> Report {
-    let mut harness = Harness::new(Strangers { unwanted });
+    let mut harness = Harness::new("strangers", Strangers { unwanted });
     harness.allow(harness.usual_faults());
     let options = Options { faults, ..Options::default() };
     explore(&mut harness, &options, &mut |_| ControlFlow::Continue(())).expect("explores")

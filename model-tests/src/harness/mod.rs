@@ -10,6 +10,7 @@ pub mod comeback;
 mod death;
 mod event_log;
 mod execution;
+mod list;
 mod memoised;
 mod model;
 mod of_system;
@@ -18,11 +19,11 @@ mod recorder;
 mod requests;
 
 pub use at_rest::{all_at_rest, at_rest};
-pub use cluster::{DRIFT, Meeting, Member, Shape, with_timers};
+pub use cluster::{DRIFT, Meeting, Member, Shape, any_counted, with_timers};
 pub use death::Death;
 pub use execution::Execution;
+pub(crate) use list::{of_one_size, worlds};
 pub use model::{Model, Unseen};
-pub(crate) use of_system::worlds_of;
 pub use of_system::{InOrder, Nodes, RecorderOf, SystemModel, of_system};
 pub use quits::Quits;
 pub use recorder::{Explored, NoEvent, Recorder};
@@ -35,6 +36,7 @@ use weft_sim::explore::FaultSet;
 
 /// Makes the executions of a model.
 pub struct Harness<M: Model> {
+    name: &'static str,
     model: Rc<M>,
     faults: FaultSet,
     /// Whether states will be compared, so that nodes are asked what they know.
@@ -44,16 +46,16 @@ pub struct Harness<M: Model> {
 }
 
 impl<M: Model> Harness<M> {
-    /// A harness for a model.
-    pub fn new(model: M) -> Harness<M> {
-        Harness { model: Rc::new(model), faults: FaultSet::NONE, compares: true, memoises: false }
+    /// A harness for a model, which reports call by this name.
+    pub fn new(name: &'static str, model: M) -> Harness<M> {
+        Harness { name, model: Rc::new(model), faults: FaultSet::NONE, compares: true, memoises: false }
     }
 }
 
 impl<M: Model + 'static> Harness<M> {
     /// A model in its harness, as a list of worlds holds it.
-    pub fn boxed(model: M) -> Box<dyn AnyModel> {
-        Box::new(Harness::new(model))
+    pub fn boxed(name: &'static str, model: M) -> Box<dyn AnyModel> {
+        Box::new(Harness::new(name, model))
     }
 }
 
@@ -61,7 +63,7 @@ impl<M: Model> ModelFactory for Harness<M> {
     type System = Execution<M>;
 
     fn name(&self) -> &str {
-        self.model.name()
+        self.name
     }
 
     fn size(&self) -> Size {

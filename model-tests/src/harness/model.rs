@@ -21,9 +21,6 @@ pub trait Model {
     /// What judges the history while it grows; `()` for nothing.
     type Oracles: Explored;
 
-    /// The model's name.
-    fn name(&self) -> &str;
-
     /// The cluster that it wants.
     fn shape(&self) -> Shape;
 

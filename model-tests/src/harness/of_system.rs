@@ -1,13 +1,13 @@
 //! A model made of a system: its service on each node, and a few clients that each make a short list of requests.
 //!
 //! A room says what its letters ask for, and has a model that scenarios and real nodes have already tested: the same
-//! service, the same clients, the same oracles. See [`SystemModel`], and [`worlds_of`] for a list of such models.
+//! service, the same clients, the same oracles. See [`SystemModel`].
 
 use super::quits::Quits;
 use super::recorder::{Explored, Recorder};
 use super::requests::Requests;
-use super::{Harness, Member, Model, Shape, Unseen, at_rest};
-use crate::explore::{AnyModel, Key, Size, SizeError, Violation};
+use super::{Member, Model, Shape, Unseen, at_rest};
+use crate::explore::{Key, Size, SizeError, Violation};
 use crate::history::{ClientId, HistoryEvent, RequestId, Stage};
 use crate::named::Named;
 use crate::oracle::{self, Oracles};
@@ -157,33 +157,12 @@ pub trait SystemModel: Clone + 'static {
     }
 }
 
-/// Lists worlds of models of a system: a name, the [`SystemModel`], what must come of it, the requests of each node, and what it
-/// is in a line.
-macro_rules! worlds_of {
-    ($of:ty: $($name:literal $model:expr, $expected:ident, $requests:literal, $about:expr;)*) => {
-        vec![$($crate::explore::Entry {
-            name: $name,
-            about: $about,
-            expected: $crate::explore::Expected::$expected,
-            keys: <$of as $crate::harness::SystemModel>::KEYS,
-            make: |size| $crate::harness::of_system($name, $model, size, $requests),
-        }),*]
-    };
-}
-
-pub(crate) use worlds_of;
-
-/// A model of a system in its harness, in a size; `requests` where the size says none.
+/// A model of a system, in a size; `requests` where the size says none.
 ///
 /// # Errors
 ///
 /// The size has a letter that nobody knows, or too many nodes.
-pub fn of_system<M: SystemModel>(
-    name: &'static str,
-    model: M,
-    size: &Size,
-    requests: &str,
-) -> Result<Box<dyn AnyModel>, SizeError> {
+pub fn of_system<M: SystemModel>(size: &Size, model: M, requests: &str) -> Result<OfSystem<M>, SizeError> {
     let [Key { name: key, .. }, ..] = M::KEYS else { return Err(SizeError("it has no key".into())) };
     let text = size.text(key).unwrap_or_else(|| requests.to_string());
     let requests = Requests::parse(&text);
@@ -197,12 +176,11 @@ pub fn of_system<M: SystemModel>(
             }
         }
     }
-    Ok(Harness::boxed(OfSystem { name, key, model, requests }))
+    Ok(OfSystem { key, model, requests })
 }
 
 /// A model of a system, as the harness wants it.
-struct OfSystem<M> {
-    name: &'static str,
+pub struct OfSystem<M> {
     /// What its size calls the requests.
     key: &'static str,
     model: M,
@@ -321,10 +299,6 @@ async fn client_loop<M: SystemModel>(
 impl<M: SystemModel> Model for OfSystem<M> {
     type State = Nodes<M>;
     type Oracles = InOrder<M>;
-
-    fn name(&self) -> &str {
-        self.name
-    }
 
     fn size(&self) -> Size {
         Size::new([(self.key, self.requests.to_string())])

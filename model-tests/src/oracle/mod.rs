@@ -91,6 +91,18 @@ pub trait Oracles: Clone + 'static {
     fn state(&self, to: &mut dyn Hasher);
 }
 
+/// What oracles say of a history, and of its end.
+#[cfg(test)]
+pub(crate) fn said<O: Oracles>(
+    oracles: &mut O,
+    history: impl IntoIterator<Item = O::Event>,
+) -> Vec<Violation> {
+    let mut said = Vec::new();
+    history.into_iter().for_each(|event| oracles.observe(&event, &mut |violation| said.push(violation)));
+    said.extend(oracles.finish(Nanos::ZERO, Nanos::ZERO));
+    said
+}
+
 /// A broken promise.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Violation {

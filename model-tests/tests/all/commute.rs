@@ -128,17 +128,9 @@ fn transitions_of_the_shipped_locks_that_do_not_conflict_commute() {
     for scheme in [Scheme::Srsl, Scheme::Dqnl, Scheme::Ncosed] {
         for (wait, one_by_one) in [(Wait::Notify, false), (Wait::Poll, false), (Wait::Poll, true)] {
             let requests = Requests::read("x,s,x").unwrap();
-            let name = format!("{scheme:?}");
-            let mut harness = Harness::new(Locks {
-                name,
-                scheme,
-                requests,
-                home: 0,
-                wait,
-                one_by_one,
-                warm: false,
-                shared_limit: None,
-            });
+            let locks =
+                Locks { scheme, requests, home: 0, wait, one_by_one, warm: false, shared_limit: None };
+            let mut harness = Harness::new("locks", locks);
             pairs += swap(&mut harness, &format!("{scheme:?} {wait:?}"));
         }
     }
@@ -151,7 +143,7 @@ fn transitions_of_the_transport_that_do_not_conflict_commute() {
     let mut pairs = 0;
     for (nodes, messages, rails) in [(2, 2, 1), (3, 1, 1), (2, 2, 2), (3, 1, 2)] {
         let mut harness =
-            Harness::new(Messages { name: "messages", nodes, messages, rails, manner: Manner::Usual });
+            Harness::new("messages", Messages { nodes, messages, rails, manner: Manner::Usual });
         pairs += swap(&mut harness, &format!("{nodes} nodes of {rails} rails"));
     }
     assert!(pairs > 100, "{pairs} pairs");

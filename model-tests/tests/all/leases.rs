@@ -98,10 +98,6 @@ impl Model for Lease {
     type State = State;
     type Oracles = ();
 
-    fn name(&self) -> &str {
-        "lease"
-    }
-
     fn oracles(&self) {}
 
     fn shape(&self) -> Shape {
@@ -165,7 +161,7 @@ impl Model for Lease {
 
 fn explored(lease: Lease, kinds: FaultSet, faults: u32) -> Report {
     let options = Options { reduction: Reduction::Dpor, faults, kinds, ..Options::default() };
-    explore(&mut Harness::new(lease), &options, &mut |_| ControlFlow::Continue(()))
+    explore(&mut Harness::new("lease", lease), &options, &mut |_| ControlFlow::Continue(()))
         .expect("it is deterministic")
 }
 

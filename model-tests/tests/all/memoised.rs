@@ -18,7 +18,7 @@ use weft_verbs::Wait;
 fn locks(scheme: Scheme, requests: &str, wait: Wait, one_by_one: bool) -> Locks {
     let requests = Requests::read(requests).expect("modes");
     let warm = scheme != Scheme::Srsl;
-    Locks { name: "locks".into(), scheme, requests, home: 0, wait, one_by_one, warm, shared_limit: None }
+    Locks { scheme, requests, home: 0, wait, one_by_one, warm, shared_limit: None }
 }
 
 /// One model in two harnesses: its programs run, and its programs are memoised.
@@ -29,7 +29,7 @@ struct Pair {
 
 impl Pair {
     fn new(model: impl Fn() -> Locks, faults: FaultSet, compares: bool) -> Pair {
-        let mut harnesses = [Harness::new(model()), Harness::new(model())];
+        let mut harnesses = [Harness::new("ran", model()), Harness::new("memoised", model())];
         for (harness, learn) in harnesses.iter_mut().zip([false, true]) {
             harness.allow(faults);
             harness.compare(compares);
@@ -147,7 +147,7 @@ fn exploring_memoised_programs_comes_to_what_exploring_comes_to() {
         (Scheme::Ncosed, "*,s", Wait::Poll, true, 1),
         (Scheme::Ncosed, "x,s,x", Wait::Poll, true, 0),
     ] {
-        let harness = || Harness::new(locks(scheme, requests, wait, one_by_one));
+        let harness = || Harness::new("locks", locks(scheme, requests, wait, one_by_one));
         let options = Options { faults, kinds: survived(), ..Options::default() };
         let watch = &mut |_: &_| ControlFlow::Continue(());
         let ran = explore(&mut Running(harness()), &options, watch).expect("it is deterministic");

@@ -70,7 +70,7 @@ struct Pair<P: Model> {
 
 impl<P: Model> Pair<P> {
     fn new(model: P, faults: u32) -> Pair<P> {
-        let mut harness = Harness::new(model);
+        let mut harness = Harness::new("merges", model);
         if faults > 0 {
             harness.allow(harness.usual_faults());
         }
@@ -154,11 +154,9 @@ impl<P: Model> Pair<P> {
 }
 
 fn locks(scheme: Scheme, wait: Wait, modes: &str) -> Locks {
-    let (requests, name) = (Requests::read(modes).unwrap(), format!("{scheme:?}"));
     Locks {
-        name,
         scheme,
-        requests,
+        requests: Requests::read(modes).unwrap(),
         home: 0,
         wait,
         warm: scheme != Scheme::Srsl,
@@ -216,10 +214,6 @@ struct Forgetting(Locks, fn(&Member, &State, usize, &Unseen<'_>, &mut StateHashe
 impl Model for Forgetting {
     type State = State;
     type Oracles = WorldOracles;
-
-    fn name(&self) -> &str {
-        self.0.name()
-    }
 
     fn shape(&self) -> Shape {
         self.0.shape()

@@ -23,7 +23,7 @@ use crate::paper::Paper;
 use crate::polled::polled;
 use crate::record::Record;
 use crate::run::left_out;
-use crate::system::{Amount, Example, Measured, Place, System};
+use crate::system::{Amount, Example, Measured, Place, Plans, System};
 use history::{Event, Value, What, Why};
 use oracles::DdssOracles;
 use rivals::Rival;
@@ -188,12 +188,6 @@ impl<V: Verbs> Client<V> {
     }
 }
 
-/// What all clients of a run will ask for.
-pub struct Plans {
-    work: DdssWork,
-    seed: u64,
-}
-
 counted! {
     /// What a node counted.
     Counts from DdssStats {
@@ -240,7 +234,7 @@ impl System for Segments {
     type Counts = Counts;
     type Service<V: Verbs> = Service<V>;
     type Client<V: Verbs> = Client<V>;
-    type Plans = Plans;
+    type Plans = Plans<DdssWork>;
     type Plan = Plan;
     type Request = Request;
 
@@ -328,11 +322,11 @@ impl System for Segments {
         }
     }
 
-    fn plans(work: &DdssWork, _: u32, seed: u64) -> Plans {
-        Plans { work: work.clone(), seed }
+    fn plans(work: &DdssWork, nodes: u32, seed: u64) -> Self::Plans {
+        Plans { work: work.clone(), nodes, seed }
     }
 
-    fn plan(plans: &Rc<Plans>, id: ClientId) -> Plan {
+    fn plan(plans: &Rc<Self::Plans>, id: ClientId) -> Plan {
         Plan::new(&plans.work, plans.seed, id)
     }
 

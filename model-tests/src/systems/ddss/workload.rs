@@ -1,6 +1,9 @@
 //! What `[workload]` may say of shared segments, and what clients ask for.
 
-use crate::fields::{Dice, Rule, Share, Span, Spread, broken, count, draw, in_section, requests_or_duration};
+use crate::fields::{
+    Dice, Rule, Share, Span, Spread, broken, clients, count, draw, in_section, no_time, one,
+    requests_or_duration,
+};
 use crate::history::ClientId;
 use crate::system::Amount;
 use serde::{Deserialize, Serialize};
@@ -85,20 +88,12 @@ fn is_none(share: &Share) -> bool {
     share.ppm() == 0
 }
 
-fn one() -> u32 {
-    1
-}
-
 fn size() -> u32 {
     64
 }
 
 fn fifth() -> Share {
     Share::new(0.2).unwrap_or_default()
-}
-
-fn no_time() -> Spread {
-    Spread::fixed(Nanos::ZERO)
 }
 
 /// A model by its name.
@@ -173,7 +168,7 @@ impl DdssWork {
     /// The first broken rule.
     pub fn check(&self) -> Rule {
         let at = |field| in_section("workload", field);
-        count(at("clients"), self.clients, 1_024, "give the applications of one machine")?;
+        clients(self.clients)?;
         count(at("segments"), self.segments, 100_000, "give the number of segments")?;
         if !(16..=1 << 20).contains(&self.bytes) {
             return broken(at("bytes"), "from 16 to 1048576: a value says who put it".into());

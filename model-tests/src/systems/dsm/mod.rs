@@ -22,7 +22,7 @@ use crate::metrics::{Group, Latencies, Layout, Metrics, Rate};
 use crate::oracle::{Conduct, Oracles};
 use crate::paper::Paper;
 use crate::record::Record;
-use crate::system::{Amount, Example, Measured, Place, System};
+use crate::system::{Amount, Example, Measured, Place, Plans, System};
 use apps::Worker;
 use history::{Event, Spent, What, Why};
 use objects::Objects;
@@ -59,13 +59,6 @@ pub struct Service<V: Verbs> {
 pub struct Member<V: Verbs> {
     client: Client<V>,
     worker: Worker<V>,
-}
-
-/// What all threads of a run will do.
-pub struct Plans {
-    work: DsmWork,
-    nodes: u32,
-    seed: u64,
 }
 
 counted! {
@@ -147,7 +140,7 @@ impl System for SharedMemory {
     type Counts = Counts;
     type Service<V: Verbs> = Service<V>;
     type Client<V: Verbs> = Member<V>;
-    type Plans = Plans;
+    type Plans = Plans<DsmWork>;
     type Plan = Plan;
     type Request = Request;
 
@@ -266,11 +259,11 @@ impl System for SharedMemory {
         Member { client, worker }
     }
 
-    fn plans(work: &DsmWork, nodes: u32, seed: u64) -> Plans {
+    fn plans(work: &DsmWork, nodes: u32, seed: u64) -> Self::Plans {
         Plans { work: work.clone(), nodes, seed }
     }
 
-    fn plan(plans: &Rc<Plans>, id: ClientId) -> Plan {
+    fn plan(plans: &Rc<Self::Plans>, id: ClientId) -> Plan {
         Plan::new(&plans.work, plans.nodes, plans.seed, id)
     }
 

@@ -3,7 +3,8 @@
 use super::apps::{Application, Input};
 use super::history::Op;
 use crate::fields::{
-    Dice, LONGEST, Rule, Share, Span, Spread, broken, count, draw, in_section, requests_or_duration,
+    Dice, LONGEST, Rule, Share, Span, Spread, broken, count, draw, in_section, no_time, one,
+    requests_or_duration,
 };
 use crate::history::ClientId;
 use crate::system::{Amount, Until};
@@ -86,10 +87,6 @@ pub struct DsmWork {
     pub think: Spread,
 }
 
-fn one() -> u32 {
-    1
-}
-
 fn two() -> u32 {
     2
 }
@@ -112,10 +109,6 @@ fn thirty() -> Share {
 
 fn share(of: f64) -> Share {
     Share::new(of).unwrap_or_default()
-}
-
-fn no_time() -> Spread {
-    Spread::fixed(Nanos::ZERO)
 }
 
 /// Of random scenarios, the applications.

@@ -266,6 +266,7 @@ impl Oracles for MessageOracles {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::oracle;
 
     const fn message(incarnation: u32, number: u32) -> Sent {
         Sent { incarnation, number }
@@ -273,19 +274,17 @@ mod tests {
 
     /// What is said of messages from n0 to n1, of which `sent` were sent before they arrived.
     fn said(sent: u32, then: &[What]) -> Vec<String> {
-        let mut oracles = MessageOracles::default();
-        let mut said = Vec::new();
         let sends = (0..sent).map(|number| What::Sent { to: 1, sent: message(0, number), bytes: 9 });
-        for what in sends.chain(then.iter().copied()) {
+        let event = |what| {
             let node = match what {
                 What::Arrived { .. } | What::Restarted => 1,
                 What::Sent { .. } | What::PeerRestarted { .. } => 0,
             };
-            let event = Event { at: Nanos::ZERO, node, what };
-            oracles.observe(&event, &mut |violation| said.push(violation.text));
-        }
-        said.extend(oracles.finish(Nanos::ZERO, Nanos::ZERO).into_iter().map(|violation| violation.text));
-        said
+            Event { at: Nanos::ZERO, node, what }
+        };
+        let history = sends.chain(then.iter().copied()).map(event);
+        let said = oracle::said(&mut MessageOracles::default(), history);
+        said.into_iter().map(|violation| violation.text).collect()
     }
 
     const fn arrives(number: u32) -> What {

@@ -5,13 +5,12 @@
 //! out, and ends.
 
 use super::rails::lane;
-use crate::explore::{AnyModel, Coverage, Entry, Expected, Key, Size, SizeError, Violation};
-use crate::harness::{self, Harness, Member, Model, Shape};
+use crate::explore::{Coverage, Entry, Key, Size, SizeError, Violation};
+use crate::harness::{self, Member, Model, Shape, worlds};
 use std::cell::Cell;
 use std::rc::Rc;
 use weft_protocols::rt::WaitPoint;
 use weft_sim::SimMr;
-use weft_sim::explore::{FaultSet, Outcome};
 use weft_verbs::{AccessFlags, MemoryRegion, Wait};
 
 /// It is judged at its end alone.
@@ -21,32 +20,19 @@ const KEYS: &[Key] = &[Key { name: "requests", help: "how often the first node a
 
 /// The worlds of expulsion.
 pub fn worlds() -> Vec<Entry> {
-    vec![
-        Entry {
-            name: "expel",
-            about: "a node expels another one whose additions are on their way",
-            expected: Expected::Held,
-            keys: KEYS,
-            make: |size| make("expel", true, size),
-        },
-        Entry {
-            name: "planted-members-begins-before-fence",
-            about: "the same, and the next view begins before the fence",
-            expected: Expected::Violated,
-            keys: KEYS,
-            make: |size| make("planted-members-begins-before-fence", false, size),
-        },
-    ]
+    worlds! { KEYS;
+        "expel" make(true) Held, "a node expels another one whose additions are on their way";
+        "planted-members-begins-before-fence" make(false) Violated, "the same, and the next view begins before the fence";
+    }
 }
 
-fn make(name: &'static str, fences_first: bool, size: &Size) -> Result<Box<dyn AnyModel>, SizeError> {
+fn make(size: &Size, fences_first: bool) -> Result<Expulsion, SizeError> {
     let requests = size.number("requests")?.unwrap_or(2);
     size.within("requests", requests, 1..=8)?;
-    Ok(Harness::boxed(Expulsion { name, fences_first, requests }))
+    Ok(Expulsion { fences_first, requests })
 }
 
 struct Expulsion {
-    name: &'static str,
     /// What follows the expulsion comes after it.
     fences_first: bool,
     requests: u32,
@@ -65,10 +51,6 @@ impl Model for Expulsion {
     type State = State;
     type Oracles = ();
 
-    fn name(&self) -> &str {
-        self.name
-    }
-
     fn size(&self) -> Size {
         Size::new([("requests", self.requests)])
     }
@@ -77,10 +59,6 @@ impl Model for Expulsion {
 
     fn shape(&self) -> Shape {
         Shape { nodes: 2, wait: Wait::Poll, home: Some(1), one_by_one: true }
-    }
-
-    fn usual_faults(&self) -> FaultSet {
-        FaultSet::TIMELESS.without(Outcome::Crash).without(Outcome::Restart)
     }
 
     fn start(&self, _: usize, members: &[Member], recorder: &Recorder) -> State {

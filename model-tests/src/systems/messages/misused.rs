@@ -3,8 +3,8 @@
 //!
 //! Two nodes send each other a message meanwhile, and hear it.
 
-use crate::explore::{Entry, Expected, Violation};
-use crate::harness::{self, Harness, Member, Model, Shape};
+use crate::explore::{Entry, Violation};
+use crate::harness::{self, Member, Model, Shape, of_one_size, worlds};
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use weft_protocols::members::{Members, MembersConfig, MembersError};
@@ -22,13 +22,9 @@ const CHANNEL: Channel = Channel(0);
 
 /// The world.
 pub fn worlds() -> Vec<Entry> {
-    vec![Entry {
-        name: "messages-misused",
-        about: "the transport: what no program may ask of a mesh is refused",
-        expected: Expected::Held,
-        keys: &[],
-        make: |_| Ok(Harness::boxed(Misused)),
-    }]
+    worlds! { &[];
+        "messages-misused" of_one_size(Misused) Held, "the transport: what no program may ask of a mesh is refused";
+    }
 }
 
 struct Misused;
@@ -159,10 +155,6 @@ impl Misused {
 impl Model for Misused {
     type State = State;
     type Oracles = ();
-
-    fn name(&self) -> &str {
-        "messages-misused"
-    }
 
     fn oracles(&self) {}
 

@@ -24,7 +24,7 @@ use crate::history::{ClientId, RequestId};
 use crate::metrics::{Group, Latencies, Layout, Metrics, Rate};
 use crate::oracle::{Conduct, Oracles};
 use crate::record::Record;
-use crate::system::{Amount, Example, Measured, Place, System};
+use crate::system::{Amount, Example, Measured, Place, Plans, System};
 use delivery::MessageOracles;
 use history::{Event, What};
 use std::rc::Rc;
@@ -35,13 +35,6 @@ use workload::{MessageWork, Plan, Request};
 
 /// The transport by itself: messages in storms, bursts and rings.
 pub struct Messages;
-
-/// What all clients of a run will send.
-pub struct Plans {
-    work: MessageWork,
-    nodes: u32,
-    seed: u64,
-}
 
 /// What a node counted, beside its transport.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
@@ -83,7 +76,7 @@ impl System for Messages {
     type Counts = MessageCounts;
     type Service<V: Verbs> = MessageService<V>;
     type Client<V: Verbs> = MessageClient<V>;
-    type Plans = Plans;
+    type Plans = Plans<MessageWork>;
     type Plan = Plan;
     type Request = Request;
 
@@ -131,11 +124,11 @@ impl System for Messages {
         service.client()
     }
 
-    fn plans(work: &MessageWork, nodes: u32, seed: u64) -> Plans {
+    fn plans(work: &MessageWork, nodes: u32, seed: u64) -> Self::Plans {
         Plans { work: work.clone(), nodes, seed }
     }
 
-    fn plan(plans: &Rc<Plans>, id: ClientId) -> Plan {
+    fn plan(plans: &Rc<Self::Plans>, id: ClientId) -> Plan {
         Plan::new(&plans.work, plans.nodes, plans.seed, id)
     }
 

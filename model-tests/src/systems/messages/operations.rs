@@ -4,13 +4,12 @@
 //! Every node but the last writes a part of the last one's memory that nobody else writes, and reads it again. Both are repeated where
 //! they did not come to an end that is known: what is read then is what was written.
 
-use crate::explore::{AnyModel, Coverage, Entry, Expected, Key, Size, SizeError, Violation};
-use crate::harness::{self, Harness, Member, Model, Shape};
+use crate::explore::{Coverage, Entry, Key, Size, SizeError, Violation};
+use crate::harness::{self, Member, Model, Shape, any_counted, worlds};
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use weft_protocols::rt::{BufferGuard, Rt};
-use weft_protocols::transport::{Mesh, MeshConfig, MeshStats, NotExecuted, OpError, Rank};
-use weft_sim::explore::{FaultSet, Outcome};
+use weft_protocols::transport::{Mesh, MeshConfig, NotExecuted, OpError, Rank};
 use weft_sim::{Sim, SimMr};
 use weft_verbs::{AccessFlags, MemoryRegion, Nanos, RemoteSlice, Wait, WcError};
 
@@ -22,28 +21,17 @@ const KEYS: &[Key] = &[
     Key { name: "rails", help: "how many adapters each node has" },
 ];
 
-macro_rules! worlds {
-    ($($name:literal $what:ident $tasks:literal $rails:literal $about:literal;)*) => {
-        /// The worlds of reads and writes.
-        pub fn worlds() -> Vec<Entry> {
-            vec![$(Entry {
-                name: $name,
-                about: $about,
-                expected: Expected::Held,
-                keys: KEYS,
-                make: |size| make($name, What::$what, $tasks, $rails, size),
-            }),*]
-        }
-    };
-}
-
-worlds! {
-    "operations" Copies 5 1 "one-sided operations: tasks write a peer's memory, and read it again";
-    "operations-in-place" InPlace 2 1 "the same from and to registered memory, without a copy";
-    "operations-wrong" Wrong 1 1 "the same, and operations that cannot be executed";
-    "operations-given-up" GivesUp 2 1 "the same, and operations that nobody waits for";
-    "operations-carried" Copies 5 2 "the same while connections go over from one rail to another";
-    "operations-carried-in-place" InPlace 2 2 "the same from and to registered memory, without a copy";
+/// The worlds of reads and writes.
+pub fn worlds() -> Vec<Entry> {
+    use What::{Copies, GivesUp, InPlace, Wrong};
+    worlds! { KEYS;
+        "operations" make(Copies, 5, 1) Held, "one-sided operations: tasks write a peer's memory, and read it again";
+        "operations-in-place" make(InPlace, 2, 1) Held, "the same from and to registered memory, without a copy";
+        "operations-wrong" make(Wrong, 1, 1) Held, "the same, and operations that cannot be executed";
+        "operations-given-up" make(GivesUp, 2, 1) Held, "the same, and operations that nobody waits for";
+        "operations-carried" make(Copies, 5, 2) Held, "the same while connections go over from one rail to another";
+        "operations-carried-in-place" make(InPlace, 2, 2) Held, "the same from and to registered memory, without a copy";
+    }
 }
 
 /// How a task writes and reads.
@@ -64,23 +52,16 @@ const LENGTHS: [usize; 5] = [8, 5_000, 100, 0, 3];
 /// Where tasks write, one behind the other.
 const PLACE: usize = 5_120;
 
-fn make(
-    name: &'static str,
-    what: What,
-    tasks: u32,
-    rails: u32,
-    size: &Size,
-) -> Result<Box<dyn AnyModel>, SizeError> {
+fn make(size: &Size, what: What, tasks: u32, rails: u32) -> Result<Operations, SizeError> {
     let tasks = size.number("tasks")?.unwrap_or(tasks);
     let rails = size.number("rails")?.unwrap_or(rails);
     size.within("tasks", tasks, 1..=LENGTHS.len() as u32)?;
     size.within("rails", rails, 1..=4)?;
-    Ok(Harness::boxed(Operations { name, what, tasks, rails: rails as u8 }))
+    Ok(Operations { what, tasks, rails: rails as u8 })
 }
 
 /// Tasks of the first node write the second one's memory, and read it.
 struct Operations {
-    name: &'static str,
     what: What,
     tasks: u32,
     rails: u8,
@@ -215,10 +196,6 @@ impl Model for Operations {
     type State = State;
     type Oracles = ();
 
-    fn name(&self) -> &str {
-        self.name
-    }
-
     fn size(&self) -> Size {
         Size::new([("tasks", self.tasks), ("rails", self.rails.into())])
     }
@@ -240,10 +217,6 @@ impl Model for Operations {
 
     fn shape(&self) -> Shape {
         Shape { nodes: 2, wait: Wait::Poll, home: Some(1), one_by_one: true }
-    }
-
-    fn usual_faults(&self) -> FaultSet {
-        FaultSet::TIMELESS.without(Outcome::Crash).without(Outcome::Restart)
     }
 
     fn start(&self, _: usize, members: &[Member], recorder: &Recorder) -> State {
@@ -287,7 +260,7 @@ impl Model for Operations {
     }
 
     fn coverage(&self, _: &State, members: &[Member], sink: &mut Coverage) {
-        let any = |of: fn(&MeshStats) -> u64| members.iter().any(|member| of(&member.mesh.stats()) > 0);
+        let any = |of| any_counted(members, of);
         sink.sometimes("an outcome was lost", any(|stats| stats.unknown_outcomes));
         if self.rails > 1 {
             sink.sometimes("messages carried an operation", any(|stats| stats.carried));

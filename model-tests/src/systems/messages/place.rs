@@ -1,11 +1,11 @@
 //! A write and the message behind it, over a connection that breaks: what the peer is told is there, and nothing comes later.
 
-use crate::explore::{AnyModel, Coverage, Entry, Expected, Key, Size, SizeError, Violation};
-use crate::harness::{self, Harness, Member, Model, Shape};
+use crate::explore::{Coverage, Entry, Key, Size, SizeError, Violation};
+use crate::harness::{self, Member, Model, Shape, any_counted, worlds};
 use std::cell::RefCell;
 use std::rc::Rc;
 use weft_protocols::rt::{BufferGuard, Rt};
-use weft_protocols::transport::{Channel, Inbox, Incoming, Mesh, MeshStats, SendError};
+use weft_protocols::transport::{Channel, Inbox, Incoming, Mesh, SendError};
 use weft_sim::Sim;
 use weft_verbs::{AccessFlags, MemoryRegion, RemoteSlice, Wait};
 
@@ -35,34 +35,23 @@ const KEYS: &[Key] = &[
     Key { name: "rails", help: "how many adapters each node has" },
 ];
 
-macro_rules! worlds {
-    ($($name:literal $way:ident, $expected:ident, $about:literal;)*) => {
-        /// The worlds of placing.
-        pub fn worlds() -> Vec<Entry> {
-            vec![$(Entry {
-                name: $name,
-                about: $about,
-                expected: Expected::$expected,
-                keys: KEYS,
-                make: |size| make($name, Way::$way, size),
-            }),*]
-        }
-    };
+/// The worlds of placing.
+pub fn worlds() -> Vec<Entry> {
+    use Way::{NoticeAlone, Place, Struck, WritesAgain};
+    worlds! { KEYS;
+        "place" make(Place) Held, "the transport: data are written to a peer, and a message says that they are there";
+        "place-struck" make(Struck) Held, "the transport: the same, and the sender takes both back: if the message comes, the data are there";
+        "as-published-dsm-notice-alone" make(NoticeAlone) ViolatedUnderFaults, "the transport repeats a notice, and nobody its write";
+        "as-published-dsm-writes-again" make(WritesAgain) ViolatedUnderFaults, "a write of unknown outcome is sent again, though its notice came";
+    }
 }
 
-worlds! {
-    "place" Place, Held, "the transport: data are written to a peer, and a message says that they are there";
-    "place-struck" Struck, Held, "the transport: the same, and the sender takes both back: if the message comes, the data are there";
-    "as-published-dsm-notice-alone" NoticeAlone, ViolatedUnderFaults, "the transport repeats a notice, and nobody its write";
-    "as-published-dsm-writes-again" WritesAgain, ViolatedUnderFaults, "a write of unknown outcome is sent again, though its notice came";
-}
-
-fn make(name: &'static str, way: Way, size: &Size) -> Result<Box<dyn AnyModel>, SizeError> {
+fn make(size: &Size, way: Way) -> Result<Places, SizeError> {
     let requests = size.number("requests")?.unwrap_or(if way == Way::Place { 2 } else { 1 });
     size.within("requests", requests, 1..=4)?;
     let rails = size.number("rails")?.unwrap_or(1);
     size.within("rails", rails, 1..=if way == Way::Place { 4 } else { 1 })?;
-    Ok(Harness::boxed(Places { name, way, requests, rails: rails as u8 }))
+    Ok(Places { way, requests, rails: rails as u8 })
 }
 
 /// What the sender says when it has taken back what it placed.
@@ -70,7 +59,6 @@ const TAKEN_BACK: u8 = 200;
 
 /// One node places data at the other, which looks at them when it is told, and then puts a mark of its own there.
 struct Places {
-    name: &'static str,
     way: Way,
     requests: u32,
     rails: u8,
@@ -107,10 +95,6 @@ fn read(memory: &<Sim as weft_verbs::Verbs>::Mr) -> [u8; BYTES] {
 impl Model for Places {
     type State = State;
     type Oracles = ();
-
-    fn name(&self) -> &str {
-        self.name
-    }
 
     fn size(&self) -> Size {
         Size::new([("requests", self.requests), ("rails", self.rails.into())])
@@ -157,7 +141,7 @@ impl Model for Places {
     }
 
     fn coverage(&self, state: &State, members: &[Member], sink: &mut Coverage) {
-        let any = |of: fn(&MeshStats) -> u64| members.iter().any(|member| of(&member.mesh.stats()) > 0);
+        let any = |of| any_counted(members, of);
         sink.sometimes("a connection was made again", any(|stats| stats.reconnects));
         sink.sometimes("a message was sent again", any(|stats| stats.messages_repeated));
         sink.sometimes("a message came twice and was dropped", any(|stats| stats.duplicates));

@@ -4,12 +4,11 @@
 //! word tells at any time how often each node has added, and an addition that was lost, or made twice, shows. Whoever does
 //! not know what became of an addition has its outcome resolved, and looks.
 
-use crate::explore::{AnyModel, Coverage, Entry, Expected, Key, Size, SizeError, Violation};
-use crate::harness::{self, Harness, Member, Model, Shape};
+use crate::explore::{Coverage, Entry, Key, Size, SizeError, Violation};
+use crate::harness::{self, Member, Model, Shape, any_counted, worlds};
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
-use weft_protocols::transport::{Mesh, MeshConfig, MeshStats, NotExecuted, OpError, Planted, Rank};
-use weft_sim::explore::{FaultSet, Outcome};
+use weft_protocols::transport::{Mesh, MeshConfig, NotExecuted, OpError, Planted, Rank};
 use weft_sim::{Sim, SimMr};
 use weft_verbs::{AccessFlags, MemoryRegion, RemoteSlice, Wait, WcError};
 
@@ -22,28 +21,16 @@ const KEYS: &[Key] = &[
     Key { name: "rails", help: "how many adapters each node has" },
 ];
 
-macro_rules! worlds {
-    ($($name:literal $way:expr, $expected:ident, $about:literal;)*) => {
-        /// The worlds of rails.
-        pub fn worlds() -> Vec<Entry> {
-            vec![$(Entry {
-                name: $name,
-                about: $about,
-                expected: Expected::$expected,
-                keys: KEYS,
-                make: |size| make($name, $way, size),
-            }),*]
-        }
-    };
-}
-
-worlds! {
-    "rails" Way::Stays, Held, "one-sided operations while connections go over from one rail to another";
-    "rails-moved" Way::Moves, Held, "the same, and nodes have their connections go over to another rail, and back";
-    "planted-reports-before-fence" Way::Planted(Planted::ReportsBeforeFence), ViolatedUnderFaults,
-        "the queue pair on a dead rail is left as it is when the next one takes over";
-    "planted-other-rails-key" Way::Planted(Planted::OtherRailsKey), ViolatedUnderFaults,
-        "operations go over any rail, with the key of the memory's";
+/// The worlds of rails.
+pub fn worlds() -> Vec<Entry> {
+    worlds! { KEYS;
+        "rails" make(Way::Stays) Held, "one-sided operations while connections go over from one rail to another";
+        "rails-moved" make(Way::Moves) Held, "the same, and nodes have their connections go over to another rail, and back";
+        "planted-reports-before-fence" make(Way::Planted(Planted::ReportsBeforeFence)) ViolatedUnderFaults,
+            "the queue pair on a dead rail is left as it is when the next one takes over";
+        "planted-other-rails-key" make(Way::Planted(Planted::OtherRailsKey)) ViolatedUnderFaults,
+            "operations go over any rail, with the key of the memory's";
+    }
 }
 
 /// What nodes do beside adding.
@@ -57,18 +44,17 @@ enum Way {
     Planted(Planted),
 }
 
-fn make(name: &'static str, way: Way, size: &Size) -> Result<Box<dyn AnyModel>, SizeError> {
+fn make(size: &Size, way: Way) -> Result<Additions, SizeError> {
     let (nodes, requests) = (size.number("nodes")?.unwrap_or(2), size.number("requests")?.unwrap_or(1));
     let rails = size.number("rails")?.unwrap_or(2);
     size.within("nodes", nodes, 2..=4)?;
     size.within("requests", requests, 1..=8)?;
     size.within("rails", rails, 2..=4)?;
-    Ok(Harness::boxed(Additions { name, way, nodes, requests, rails: rails as u8 }))
+    Ok(Additions { way, nodes, requests, rails: rails as u8 })
 }
 
 /// Every node adds to its lane of a word at the last node.
 pub struct Additions {
-    name: &'static str,
     way: Way,
     nodes: u32,
     requests: u32,
@@ -173,10 +159,6 @@ impl Model for Additions {
     type State = State;
     type Oracles = ();
 
-    fn name(&self) -> &str {
-        self.name
-    }
-
     fn size(&self) -> Size {
         Size::new([("nodes", self.nodes), ("requests", self.requests), ("rails", self.rails.into())])
     }
@@ -195,10 +177,6 @@ impl Model for Additions {
 
     fn shape(&self) -> Shape {
         Shape { nodes: self.nodes, wait: Wait::Poll, home: Some(self.nodes - 1), one_by_one: true }
-    }
-
-    fn usual_faults(&self) -> FaultSet {
-        FaultSet::TIMELESS.without(Outcome::Crash).without(Outcome::Restart)
     }
 
     fn start(&self, _: usize, members: &[Member], recorder: &Recorder) -> State {
@@ -254,7 +232,7 @@ impl Model for Additions {
     }
 
     fn coverage(&self, _: &State, members: &[Member], sink: &mut Coverage) {
-        let any = |of: fn(&MeshStats) -> u64| members.iter().any(|member| of(&member.mesh.stats()) > 0);
+        let any = |of| any_counted(members, of);
         sink.sometimes("an outcome was lost", any(|stats| stats.unknown_outcomes));
         sink.sometimes("a connection went over another rail", any(|stats| stats.failovers));
         sink.sometimes("a connection went back to a better rail", any(|stats| stats.failbacks));

@@ -1,6 +1,8 @@
 //! What `[workload]` may say of messages, and what clients send.
 
-use crate::fields::{Dice, Rule, Span, Spread, broken, count, draw, in_section, requests_or_duration};
+use crate::fields::{
+    Dice, Rule, Span, Spread, broken, clients, count, draw, in_section, no_time, one, requests_or_duration,
+};
 use crate::history::ClientId;
 use crate::system::Amount;
 use serde::de::{self, Deserializer};
@@ -37,16 +39,8 @@ pub struct MessageWork {
     pub burst: u32,
 }
 
-fn one() -> u32 {
-    1
-}
-
 fn burst() -> u32 {
     32
-}
-
-fn no_time() -> Spread {
-    Spread::fixed(Nanos::ZERO)
 }
 
 /// To whom clients send.
@@ -154,7 +148,7 @@ impl MessageWork {
         if nodes < 2 {
             return broken(in_section("cluster", "nodes"), "messages take two machines at least".into());
         }
-        count(at("clients"), self.clients, 1_024, "give the sending processes of one machine")?;
+        clients(self.clients)?;
         let Lengths { min, max } = self.bytes;
         if min > max || min < SHORTEST || max > LONGEST {
             return broken(at("bytes"), format!("from {SHORTEST} to {LONGEST}, min not above max"));

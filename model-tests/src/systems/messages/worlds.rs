@@ -2,11 +2,11 @@
 
 use super::delivery::{Correspondence, Delivery};
 use super::history::Sent;
-use crate::explore::{AnyModel, Coverage, Entry, Expected, Key, Size, SizeError, Violation};
-use crate::harness::{self, Harness, Meeting, Member, Model, Shape};
+use crate::explore::{Coverage, Entry, Key, Size, SizeError, Violation};
+use crate::harness::{self, Meeting, Member, Model, Shape, any_counted, worlds};
 use std::cell::RefCell;
 use std::rc::Rc;
-use weft_protocols::transport::{Channel, Inbox, Incoming, Mesh, MeshConfig, MeshStats, Planted, Rank};
+use weft_protocols::transport::{Channel, Inbox, Incoming, Mesh, MeshConfig, Planted, Rank};
 use weft_sim::explore::{FaultSet, Outcome};
 use weft_sim::{NodeId, Sim};
 use weft_verbs::{Nanos, Wait};
@@ -18,54 +18,27 @@ const CHANNEL: Channel = Channel(0);
 
 /// The worlds of the transport.
 pub fn worlds() -> Vec<Entry> {
-    let messages = Entry {
-        name: "messages",
-        about: "the transport: each node sends a message to each other one",
-        expected: Expected::Held,
-        keys: KEYS,
-        make: |size| make("messages", Manner::Usual, size),
+    use Manner::{Closed, Introduced, Narrow, Shallow, Standby, Timed, Unmet, Usual};
+    let messages = worlds! { KEYS;
+        "messages" make(Usual) Held, "the transport: each node sends a message to each other one";
+        "planted-resumes-from-sent" make(Manner::Planted(Planted::ResumesFromSent)) ViolatedUnderFaults,
+            "a new connection resumes from what was sent, and not from what was received";
+        "messages-narrow" make(Narrow) Held, "the same, with room for few messages, and those long";
+        "messages-shallow" make(Shallow) Held, "the same, with as many places in a send queue as messages";
+        "messages-timed" make(Timed) Held, "the same, with late acknowledgements, and probes of who stays silent";
+        "messages-met" make(Introduced) Held, "the same, over connections that nodes make without a manager";
+        "messages-unmet" make(Unmet) Held, "the same, and no connection is there before it is needed";
+        "messages-standby" make(Standby) Held, "the same over two rails, with a connection that stands by";
+        "messages-closed" make(Closed) Held, "the same, and who has heard all leaves";
     };
-    let resumes = Entry {
-        name: "planted-resumes-from-sent",
-        about: "a new connection resumes from what was sent, and not from what was received",
-        expected: Expected::ViolatedUnderFaults,
-        keys: KEYS,
-        make: |size| make("planted-resumes-from-sent", Manner::Planted(Planted::ResumesFromSent), size),
-    };
-    let manners = [
-        manner!("messages-narrow", Narrow, "the same, with room for few messages, and those long"),
-        manner!("messages-shallow", Shallow, "the same, with as many places in a send queue as messages"),
-        manner!(
-            "messages-timed",
-            Timed,
-            "the same, with late acknowledgements, and probes of who stays silent"
-        ),
-        manner!("messages-met", Introduced, "the same, over connections that nodes make without a manager"),
-        manner!("messages-unmet", Unmet, "the same, and no connection is there before it is needed"),
-        manner!("messages-standby", Standby, "the same over two rails, with a connection that stands by"),
-        manner!("messages-closed", Closed, "the same, and who has heard all leaves"),
-    ];
     let others = [
         super::rails::worlds(),
         super::expel::worlds(),
         super::operations::worlds(),
         super::misused::worlds(),
     ];
-    [messages, resumes].into_iter().chain(manners).chain(others.into_iter().flatten()).collect()
+    [messages, others.concat()].concat()
 }
-
-macro_rules! manner {
-    ($name:literal, $manner:ident, $about:literal) => {
-        Entry {
-            name: $name,
-            about: $about,
-            expected: Expected::Held,
-            keys: KEYS,
-            make: |size| make($name, Manner::$manner, size),
-        }
-    };
-}
-use manner;
 
 /// What is unusual about a world of messages.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -100,7 +73,7 @@ const KEYS: &[Key] = &[
     Key { name: "rails", help: "how many adapters each node has" },
 ];
 
-fn make(name: &'static str, manner: Manner, size: &Size) -> Result<Box<dyn AnyModel>, SizeError> {
+fn make(size: &Size, manner: Manner) -> Result<Messages, SizeError> {
     let usual = if matches!(manner, Manner::Narrow | Manner::Shallow) { 4 } else { 1 };
     let (nodes, messages) = (size.number("nodes")?.unwrap_or(2), size.number("requests")?.unwrap_or(usual));
     size.within("nodes", nodes, 2..=8)?;
@@ -110,13 +83,11 @@ fn make(name: &'static str, manner: Manner, size: &Size) -> Result<Box<dyn AnyMo
         _ => 1,
     });
     size.within("rails", rails, 1..=4)?;
-    Ok(Harness::boxed(Messages { name, nodes, messages, rails: rails as u8, manner }))
+    Ok(Messages { nodes, messages, rails: rails as u8, manner })
 }
 
 /// Every node sends messages to each of the others; one that restarts begins again.
 pub struct Messages {
-    /// The world's name.
-    pub name: &'static str,
     /// How many nodes there are.
     pub nodes: u32,
     /// How many messages each sends to each of the others.
@@ -240,10 +211,6 @@ impl Model for Messages {
     type State = State;
     type Oracles = ();
 
-    fn name(&self) -> &str {
-        self.name
-    }
-
     fn size(&self) -> Size {
         Size::new([("nodes", self.nodes), ("requests", self.messages), ("rails", self.rails.into())])
     }
@@ -332,7 +299,7 @@ impl Model for Messages {
     }
 
     fn coverage(&self, state: &State, members: &[Member], sink: &mut Coverage) {
-        let any = |of: fn(&MeshStats) -> u64| members.iter().any(|member| of(&member.mesh.stats()) > 0);
+        let any = |of| any_counted(members, of);
         let lost = state.0.iter().any(|ledger| ledger.borrow().resets.iter().flatten().any(|lost| *lost > 0));
         sink.sometimes("a connection was made again", any(|stats| stats.reconnects));
         sink.sometimes("a message was sent again", any(|stats| stats.messages_repeated));

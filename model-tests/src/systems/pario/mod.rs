@@ -22,7 +22,7 @@ use crate::metrics::{Group, Latencies, Layout, Metrics, Rate};
 use crate::oracle::{Conduct, Oracles};
 use crate::paper::Paper;
 use crate::record::Record;
-use crate::system::{Amount, Example, Measured, Place, System};
+use crate::system::{Amount, Example, Measured, Place, Plans, System};
 use client::Teller;
 use history::{Event, What};
 use oracles::FileOracles;
@@ -55,12 +55,6 @@ impl<V: Verbs> Service<V> {
         let (files, gone) = (Rc::new(RefCell::new(files)), Rc::default());
         Ok(Service { files, gone, work: Rc::new(work.clone()), life: place.incarnation })
     }
-}
-
-/// What all clients of a run will ask for.
-pub struct Plans {
-    work: PfWork,
-    seed: u64,
 }
 
 counted! {
@@ -110,7 +104,7 @@ impl System for Files {
     type Counts = Counts;
     type Service<V: Verbs> = Service<V>;
     type Client<V: Verbs> = Client<V>;
-    type Plans = Plans;
+    type Plans = Plans<PfWork>;
     type Plan = Plan;
     type Request = Request;
 
@@ -175,11 +169,11 @@ impl System for Files {
         Client { files, of_node, gone: Rc::clone(gone), work: Rc::clone(work), open: None, life: *life }
     }
 
-    fn plans(work: &PfWork, _: u32, seed: u64) -> Plans {
-        Plans { work: work.clone(), seed }
+    fn plans(work: &PfWork, nodes: u32, seed: u64) -> Self::Plans {
+        Plans { work: work.clone(), nodes, seed }
     }
 
-    fn plan(plans: &Rc<Plans>, id: ClientId) -> Plan {
+    fn plan(plans: &Rc<Self::Plans>, id: ClientId) -> Plan {
         Plan::new(&plans.work, plans.seed, id)
     }
 

@@ -2,7 +2,9 @@
 
 use super::content;
 use super::oracles::Survival;
-use crate::fields::{Dice, Rule, Share, Span, Spread, broken, count, in_section, requests_or_duration};
+use crate::fields::{
+    Dice, Rule, Share, Span, Spread, broken, clients, count, in_section, no_time, one, requests_or_duration,
+};
 use crate::system::Amount;
 use serde::{Deserialize, Serialize};
 use weft_protocols::pario::{Distribution, FsConfig, Movers, Storage, Sync, Wire};
@@ -187,10 +189,6 @@ pub struct PfWork {
     pub stats: Share,
 }
 
-fn one() -> u32 {
-    1
-}
-
 fn strip() -> u32 {
     65_536
 }
@@ -237,10 +235,6 @@ fn lease() -> Span {
 
 fn common() -> u32 {
     256
-}
-
-fn no_time() -> Spread {
-    Spread::fixed(Nanos::ZERO)
 }
 
 impl PfWork {
@@ -386,7 +380,7 @@ impl PfWork {
         if self.visit > 0 && (!self.guests || self.clients != 1) {
             return broken(at("visit"), "only guests come and go, one on a machine at a time".into());
         }
-        count(at("clients"), self.clients, 1_024, "give the applications of one machine")?;
+        clients(self.clients)?;
         count(at("files"), self.files, 100_000, "give the number of files")?;
         count(at("cells"), self.cells, 65_536, "give the length of a transfer")?;
         count(at("blocks"), self.blocks, 1_000_000, "give the length of a file")?;

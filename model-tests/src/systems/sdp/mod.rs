@@ -25,7 +25,7 @@ use crate::metrics::{Group, Latencies, Layout, Metrics, Rate};
 use crate::oracle::{Conduct, Oracles};
 use crate::paper::Paper;
 use crate::record::Record;
-use crate::system::{Amount, Example, Measured, Place, System};
+use crate::system::{Amount, Example, Measured, Place, Plans, System};
 use history::Event;
 use oracles::SdpOracles;
 use server::Server;
@@ -96,13 +96,6 @@ async fn move_about<V: Verbs>(rt: Rt<V>, sdp: Sdp<V>, mesh: Mesh<V>, peer: Rank,
     }
 }
 
-/// What all clients of a run will ask for.
-pub struct Plans {
-    work: SdpWork,
-    nodes: u32,
-    seed: u64,
-}
-
 counted! {
     /// What a node counted.
     Counts from SdpStats {
@@ -136,7 +129,7 @@ impl System for Sockets {
     type Counts = Counts;
     type Service<V: Verbs> = Service<V>;
     type Client<V: Verbs> = Client<V>;
-    type Plans = Plans;
+    type Plans = Plans<SdpWork>;
     type Plan = Plan;
     type Request = Request;
 
@@ -181,11 +174,11 @@ impl System for Sockets {
         Client::new(service)
     }
 
-    fn plans(work: &SdpWork, nodes: u32, seed: u64) -> Plans {
+    fn plans(work: &SdpWork, nodes: u32, seed: u64) -> Self::Plans {
         Plans { work: work.clone(), nodes, seed }
     }
 
-    fn plan(plans: &Rc<Plans>, id: ClientId) -> Plan {
+    fn plan(plans: &Rc<Self::Plans>, id: ClientId) -> Plan {
         Plan::new(&plans.work, plans.nodes, plans.seed, id)
     }
 

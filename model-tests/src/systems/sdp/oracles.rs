@@ -333,16 +333,17 @@ impl Oracles for SdpOracles {
 mod tests {
     use super::*;
     use crate::history::ClientId;
+    use crate::oracle;
+
+    /// What happens to a request.
+    fn event(what: &What) -> Event {
+        let request = RequestId { client: ClientId { node: 0, index: 0 }, number: 0 };
+        Event { at_ns: 1, node: 0, request, what: *what }
+    }
 
     fn said(history: &[What]) -> Vec<&'static str> {
-        let request = RequestId { client: ClientId { node: 0, index: 0 }, number: 0 };
-        let (mut oracles, mut said) = (SdpOracles::default(), Vec::new());
-        for what in history {
-            let event = Event { at_ns: 1, node: 0, request, what: *what };
-            oracles.observe(&event, &mut |violation| said.push(violation.oracle));
-        }
-        said.extend(oracles.finish(Nanos::ZERO, Nanos::ZERO).iter().map(|violation| violation.oracle));
-        said
+        let said = oracle::said(&mut SdpOracles::default(), history.iter().map(event));
+        said.iter().map(|violation| violation.oracle).collect()
     }
 
     const ASKS: What = What::Asks { to: 1, bytes: 100, reply: 9 };
@@ -366,13 +367,12 @@ mod tests {
 
     #[test]
     fn a_changed_address_is_an_error_unless_users_want_to_be_told() {
-        let request = RequestId { client: ClientId { node: 0, index: 0 }, number: 0 };
         let moved =
             [ASKS, TOOK, What::Moved { acknowledged: 9 }, What::Breaks(Why::AddressChanged), TOOK, ANSWERED];
         for (mode, expected) in [(FailoverMode::Application, 0), (FailoverMode::Transparent, 2)] {
             let (mut oracles, mut told) = (SdpOracles::of(mode, false), 0);
-            for what in moved {
-                oracles.observe(&Event { at_ns: 1, node: 0, request, what }, &mut |_| told += 1);
+            for what in &moved {
+                oracles.observe(&event(what), &mut |_| told += 1);
             }
             assert_eq!(told, expected, "{mode:?}");
         }
@@ -380,15 +380,9 @@ mod tests {
 
     /// What is said of a stream whose address has changed, in an execution without a fault.
     fn told_of_another_address(moves: bool, history: &[What]) -> Vec<&'static str> {
-        let request = RequestId { client: ClientId { node: 0, index: 0 }, number: 0 };
-        let (mut oracles, mut said) = (SdpOracles::of(FailoverMode::Application, moves), Vec::new());
-        for &what in history {
-            let event = Event { at_ns: 1, node: 0, request, what };
-            oracles.observe(&event, &mut |violation| said.push(violation.oracle));
-        }
-        said.extend(oracles.finish(Nanos::ZERO, Nanos::ZERO).iter().map(|violation| violation.oracle));
-        said.extend(oracles.finish_unharmed().map(|violation| violation.oracle));
-        said
+        let mut oracles = SdpOracles::of(FailoverMode::Application, moves);
+        let said = oracle::said(&mut oracles, history.iter().map(event));
+        said.into_iter().chain(oracles.finish_unharmed()).map(|violation| violation.oracle).collect()
     }
 
     #[test]
@@ -421,7 +415,6 @@ mod tests {
 
     #[test]
     fn a_request_is_taken_once_from_each_connection_even_after_it_was_answered() {
-        let request = RequestId { client: ClientId { node: 0, index: 0 }, number: 0 };
         let moved = What::Moved { acknowledged: 9 };
         for (history, expected) in [
             (vec![ASKS, moved, TOOK, ANSWERED, TOOK], 0),
@@ -431,7 +424,7 @@ mod tests {
         ] {
             let (mut oracles, mut told) = (SdpOracles::of(FailoverMode::Application, false), 0);
             for what in &history {
-                oracles.observe(&Event { at_ns: 1, node: 0, request, what: *what }, &mut |_| told += 1);
+                oracles.observe(&event(what), &mut |_| told += 1);
             }
             assert_eq!(told, expected, "{history:?}");
         }

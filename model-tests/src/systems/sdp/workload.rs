@@ -1,7 +1,9 @@
 //! What `[workload]` may say of sockets, and what clients ask for.
 
 use super::coding::Head;
-use crate::fields::{Dice, Rule, Span, Spread, broken, count, draw, in_section, requests_or_duration};
+use crate::fields::{
+    Dice, Rule, Span, Spread, broken, clients, count, draw, in_section, no_time, one, requests_or_duration,
+};
 use crate::history::ClientId;
 use crate::system::Amount;
 use serde::{Deserialize, Serialize};
@@ -121,10 +123,6 @@ fn milli() -> Span {
     Span(Nanos::from_millis(1))
 }
 
-fn one() -> u32 {
-    1
-}
-
 fn request() -> u32 {
     64
 }
@@ -147,10 +145,6 @@ fn depth() -> u32 {
 
 fn yes() -> bool {
     true
-}
-
-fn no_time() -> Spread {
-    Spread::fixed(Nanos::ZERO)
 }
 
 /// The most messages of one machine's clients in a workload that is drawn, unless one request takes more: as many as are surely sent
@@ -275,7 +269,7 @@ impl SdpWork {
         if nodes < 2 {
             return broken(in_section("cluster", "nodes"), "sockets take two machines at least".into());
         }
-        count(at("clients"), self.clients, 1_024, "give the applications of one machine")?;
+        clients(self.clients)?;
         within("bytes", self.bytes, Head::LEN, 1 << 30)?;
         within("reply", self.reply, 1, 1 << 30)?;
         within("call", self.call, 1, 1 << 24)?;

@@ -1,5 +1,6 @@
 use super::*;
 use crate::history::ClientId;
+use crate::oracle;
 use weft_protocols::ddss::Name;
 
 const fn request(node: u32) -> RequestId {
@@ -8,13 +9,12 @@ const fn request(node: u32) -> RequestId {
 
 /// What is said of a history of one segment: at so many microseconds, a node's only request, and what happens to it.
 fn said(model: Model, history: &[(u64, u32, What)]) -> Vec<&'static str> {
-    let (mut oracles, mut said) = (DdssOracles::new(model, 3), Vec::new());
-    for &(at, node, what) in history {
-        let event = Event { at_ns: 1_000 * at, request: request(node), segment: 1, life: 0, what };
-        oracles.observe(&event, &mut |violation| said.push(violation.oracle));
-    }
-    said.extend(oracles.finish(Nanos::ZERO, Nanos::ZERO).iter().map(|violation| violation.oracle));
-    said
+    let event = |&(at, node, what): &(u64, u32, What)| {
+        let request = request(node);
+        Event { at_ns: 1_000 * at, request, segment: 1, life: 0, what }
+    };
+    let said = oracle::said(&mut DdssOracles::new(model, 3), history.iter().map(event));
+    said.iter().map(|violation| violation.oracle).collect()
 }
 
 const fn got(node: u32, version: u64) -> What {

@@ -1,10 +1,8 @@
 //! Shared segments of which a node restarts at any event: its next incarnation makes the same calls.
 
 use super::Publishing;
-use crate::explore::{AnyModel, Size, SizeError, Violation};
-use crate::harness::{
-    Harness, InOrder, Member, Model, Nodes, RecorderOf, Requests, Shape, SystemModel, comeback,
-};
+use crate::explore::{Size, SizeError, Violation};
+use crate::harness::{InOrder, Member, Model, Nodes, RecorderOf, Requests, Shape, SystemModel, comeback};
 use crate::named::Named;
 use crate::record::Record;
 use crate::system::System;
@@ -16,8 +14,7 @@ use weft_sim::explore::{FaultSet, Outcome};
 use weft_sim::{NodeId, Sim};
 use weft_verbs::{Nanos, Wait};
 
-struct Back {
-    name: &'static str,
+pub(super) struct Back {
     model: Publishing,
     requests: Requests,
 }
@@ -30,12 +27,7 @@ pub struct State {
 }
 
 /// A world of these requests, in a size.
-pub(super) fn make(
-    name: &'static str,
-    model: Publishing,
-    calls: &str,
-    size: &Size,
-) -> Result<Box<dyn AnyModel>, SizeError> {
+pub(super) fn make(size: &Size, model: Publishing, calls: &str) -> Result<Back, SizeError> {
     let requests = Requests::parse(&size.text("calls").unwrap_or_else(|| calls.to_owned()));
     size.within("calls", requests.nodes(), 2..=3)?;
     if let Some((_, letter)) =
@@ -43,7 +35,7 @@ pub(super) fn make(
     {
         return Err(SizeError(format!("calls are {}, not '{letter}'", Publishing::LETTERS)));
     }
-    Ok(Harness::boxed(Back { name, model, requests }))
+    Ok(Back { model, requests })
 }
 
 impl Back {
@@ -59,10 +51,6 @@ impl Back {
 impl Model for Back {
     type State = State;
     type Oracles = InOrder<Publishing>;
-
-    fn name(&self) -> &str {
-        self.name
-    }
 
     fn size(&self) -> Size {
         Size::new([("calls", self.requests.to_string())])

@@ -1,10 +1,8 @@
 //! Shared segments of which a node dies: the home, or one of its clients, at any moment.
 
 use super::Publishing;
-use crate::explore::{AnyModel, Size, SizeError, Violation};
-use crate::harness::{
-    Death, Harness, InOrder, Member, Model, Nodes, RecorderOf, Requests, Shape, SystemModel,
-};
+use crate::explore::{Size, SizeError, Violation};
+use crate::harness::{Death, InOrder, Member, Model, Nodes, RecorderOf, Requests, Shape, SystemModel};
 use crate::named::Named;
 use crate::record::Record;
 use crate::system::System;
@@ -14,8 +12,7 @@ use weft_protocols::ddss::{Ddss, Spec};
 use weft_protocols::transport::MeshConfig;
 use weft_verbs::{Nanos, Wait};
 
-struct Crash {
-    name: &'static str,
+pub(super) struct Crash {
     model: Publishing,
     requests: Requests,
     /// Who dies; otherwise any node, each in an initial configuration.
@@ -29,12 +26,7 @@ pub struct State {
 }
 
 /// A world of these requests, in a size.
-pub(super) fn make(
-    name: &'static str,
-    model: Publishing,
-    calls: &str,
-    size: &Size,
-) -> Result<Box<dyn AnyModel>, SizeError> {
+pub(super) fn make(size: &Size, model: Publishing, calls: &str) -> Result<Crash, SizeError> {
     let requests = Requests::parse(&size.text("calls").unwrap_or_else(|| calls.to_owned()));
     // Two go on without the third.
     size.within("calls", requests.nodes(), 3..=4)?;
@@ -47,7 +39,7 @@ pub(super) fn make(
     let usual = matches!(model, Publishing::Unfenced(_)).then_some(1);
     let dies = size.number("dies")?.or(usual);
     size.within("dies", dies.unwrap_or(0), 0..=requests.nodes() - 1)?;
-    Ok(Harness::boxed(Crash { name, model, requests, dies }))
+    Ok(Crash { model, requests, dies })
 }
 
 impl Crash {
@@ -67,10 +59,6 @@ impl Crash {
 impl Model for Crash {
     type State = State;
     type Oracles = InOrder<Publishing>;
-
-    fn name(&self) -> &str {
-        self.name
-    }
 
     fn size(&self) -> Size {
         self.sized(&self.requests)

@@ -8,8 +8,8 @@ mod readings;
 use super::history::{Event, Value, What, Why};
 use super::workload::{Call, DdssWork, Request};
 use super::{Counts, Segments, Service};
-use crate::explore::{Entry, Expected, Key};
-use crate::harness::{Nodes, RecorderOf, Requests, SystemModel, worlds_of};
+use crate::explore::{Entry, Key};
+use crate::harness::{Nodes, RecorderOf, Requests, SystemModel, of_system, worlds};
 use crate::history::{ClientId, RequestId};
 use crate::system::{Place, System};
 use readings::Reading;
@@ -25,139 +25,113 @@ const MORTAL_KEYS: &[Key] = &[
 
 /// The worlds where a node dies: the first is the home.
 fn mortal() -> Vec<Entry> {
-    macro_rules! mortal {
-        ($($name:literal $model:expr, $calls:literal, $about:literal;)*) => {
-            vec![$(Entry {
-                name: $name,
-                about: $about,
-                expected: Expected::Held,
-                keys: MORTAL_KEYS,
-                make: |size| crash::make($name, Publishing::Mortal($model), $calls, size),
-            }),*]
-        };
-    }
-    let mut all = mortal! {
-        "ddss-crash" Model::Write, ",p,g",
+    use Publishing::{Mortal, Unfenced};
+    worlds! { MORTAL_KEYS;
+        "ddss-crash" crash::make(Mortal(Model::Write), ",p,g") Held,
             "any node dies at any moment, model write: its segments are gone, and nobody waits for it";
-        "ddss-crash-strict" Model::Strict, ",p,g", "the same, model strict";
-        "ddss-crash-read" Model::Read, ",p,g", "the same, model read";
-        "ddss-crash-version" Model::Version, ",p,g", "the same, model version";
-        "ddss-crash-delta" Model::Delta(1), ",p,e", "the same, model delta: an earlier version is got";
-        "ddss-crash-temporal" Model::Temporal(u32::MAX), ",p,g", "the same, model temporal";
-        "ddss-crash-null" Model::Null, ",p,g", "the same, model null";
-        "ddss-crash-lock" Model::Strict, ",x,x", "the same, model strict: get and put under the lock";
-        "ddss-crash-null-lock" Model::Null, ",x,x",
+        "ddss-crash-strict" crash::make(Mortal(Model::Strict), ",p,g") Held, "the same, model strict";
+        "ddss-crash-read" crash::make(Mortal(Model::Read), ",p,g") Held, "the same, model read";
+        "ddss-crash-version" crash::make(Mortal(Model::Version), ",p,g") Held, "the same, model version";
+        "ddss-crash-delta" crash::make(Mortal(Model::Delta(1)), ",p,e") Held, "the same, model delta: an earlier version is got";
+        "ddss-crash-temporal" crash::make(Mortal(Model::Temporal(u32::MAX)), ",p,g") Held, "the same, model temporal";
+        "ddss-crash-null" crash::make(Mortal(Model::Null), ",p,g") Held, "the same, model null";
+        "ddss-crash-lock" crash::make(Mortal(Model::Strict), ",x,x") Held, "the same, model strict: get and put under the lock";
+        "ddss-crash-null-lock" crash::make(Mortal(Model::Null), ",x,x") Held,
             "the same, model null: get and put under the lock, in place, so that no header refuses what comes late";
-        "ddss-crash-release" Model::Write, ",p,r", "the same beside a release";
-    };
-    all.push(Entry {
-        name: "planted-ddss-unfenced",
-        about: "the lock of a dead client goes on before its home has fenced that one, model null",
-        expected: Expected::Violated,
-        keys: MORTAL_KEYS,
-        make: |size| crash::make("planted-ddss-unfenced", Publishing::Unfenced(Model::Null), ",x,x", size),
-    });
-    all
+        "ddss-crash-release" crash::make(Mortal(Model::Write), ",p,r") Held, "the same beside a release";
+        "planted-ddss-unfenced" crash::make(Unfenced(Model::Null), ",x,x") Violated,
+            "the lock of a dead client goes on before its home has fenced that one, model null";
+    }
 }
 
 /// The worlds where a node restarts: the first is the home.
 fn returning() -> Vec<Entry> {
-    macro_rules! returning {
-        ($($name:literal $model:expr, $calls:literal, $about:literal;)*) => {
-            vec![$(Entry {
-                name: $name,
-                about: $about,
-                expected: Expected::Held,
-                keys: Publishing::KEYS,
-                make: |size| back::make($name, Publishing::Shipped($model), $calls, size),
-            }),*]
-        };
-    }
-    returning! {
-        "ddss-back" Model::Write, ",p,g", "any node restarts at any event, model write: its next incarnation makes the same calls";
-        "ddss-back-lock" Model::Strict, ",x,x", "the same, model strict: get and put under the lock";
-        "ddss-back-delta" Model::Delta(1), ",p,e", "the same, model delta: earlier versions are got";
+    use Publishing::Shipped;
+    worlds! { Publishing::KEYS;
+        "ddss-back" back::make(Shipped(Model::Write), ",p,g") Held, "any node restarts at any event, model write: its next incarnation makes the same calls";
+        "ddss-back-lock" back::make(Shipped(Model::Strict), ",x,x") Held, "the same, model strict: get and put under the lock";
+        "ddss-back-delta" back::make(Shipped(Model::Delta(1)), ",p,e") Held, "the same, model delta: earlier versions are got";
     }
 }
 
 /// The worlds of shared segments.
 pub fn worlds() -> Vec<Entry> {
     use Publishing::{Atomless, Judged, Long, Read, Shipped};
-    let mut all = worlds_of! { Publishing:
-        "ddss-write" Shipped(Model::Write), Held, "p,p,g", "shared segments, model write: whoever gets, gets the latest";
-        "ddss-strict" Shipped(Model::Strict), Held, "p,p,g", "the same, model strict";
-        "ddss-version" Shipped(Model::Version), Held, "p,gg", "the same, model version: who has the version moves no data";
-        "ddss-read" Shipped(Model::Read), Held, "p,g,g", "the same, model read: gets exclude each other";
-        "ddss-read-reuses" Shipped(Model::Read), Held, "ppp,g",
+    let mut all = worlds! { Publishing::KEYS;
+        "ddss-write" of_system(Shipped(Model::Write), "p,p,g") Held, "shared segments, model write: whoever gets, gets the latest";
+        "ddss-strict" of_system(Shipped(Model::Strict), "p,p,g") Held, "the same, model strict";
+        "ddss-version" of_system(Shipped(Model::Version), "p,gg") Held, "the same, model version: who has the version moves no data";
+        "ddss-read" of_system(Shipped(Model::Read), "p,g,g") Held, "the same, model read: gets exclude each other";
+        "ddss-read-reuses" of_system(Shipped(Model::Read), "ppp,g") Held,
             "the same, and the slot that a get reads is written again";
-        "ddss-delta" Shipped(Model::Delta(1)), Held, "p,ge",
+        "ddss-delta" of_system(Shipped(Model::Delta(1)), "p,ge") Held,
             "the same, model delta: a copy may be one version behind, and the version before the current one can be got";
-        "ddss-delta-far" Shipped(Model::Delta(2)), Held, "pp,e",
+        "ddss-delta-far" of_system(Shipped(Model::Delta(2)), "pp,e") Held,
             "the same of two versions: the one before the one before the current one can be got";
-        "ddss-temporal" Shipped(Model::Temporal(u32::MAX)), Held, "p,gg",
+        "ddss-temporal" of_system(Shipped(Model::Temporal(u32::MAX)), "p,gg") Held,
             "the same, model temporal: whole values; how old they are is judged where there is a clock";
-        "ddss-lock" Shipped(Model::Strict), Held, "x,x", "the same, model strict: get and put under the lock";
-        "ddss-lock-hides" Shipped(Model::Strict), Held, "w,g",
+        "ddss-lock" of_system(Shipped(Model::Strict), "x,x") Held, "the same, model strict: get and put under the lock";
+        "ddss-lock-hides" of_system(Shipped(Model::Strict), "w,g") Held,
             "the same, model strict: nobody gets what is put under the lock and superseded before the unlock";
-        "ddss-lock-hides-read" Shipped(Model::Read), Held, "w,g", "the same, model read";
-        "ddss-try-lock" Shipped(Model::Write), Held, "t,t",
+        "ddss-lock-hides-read" of_system(Shipped(Model::Read), "w,g") Held, "the same, model read";
+        "ddss-try-lock" of_system(Shipped(Model::Write), "t,t") Held,
             "the same, model write: get and put under the lock, if it is free";
-        "ddss-try-lock-free" Shipped(Model::Write), Held, "t,", "the same of who tries alone: it is free";
-        "ddss-null" Shipped(Model::Null), Held, "p,p,g", "the same, model null, which promises nothing";
-        "ddss-release" Shipped(Model::Write), Held, "gs,r",
+        "ddss-try-lock-free" of_system(Shipped(Model::Write), "t,") Held, "the same of who tries alone: it is free";
+        "ddss-null" of_system(Shipped(Model::Null), "p,p,g") Held, "the same, model null, which promises nothing";
+        "ddss-release" of_system(Shipped(Model::Write), "gs,r") Held,
             "a segment is released beside a get, whose client comes back with its key";
-        "ddss-release-found" Shipped(Model::Write), Held, "gsf,r",
+        "ddss-release-found" of_system(Shipped(Model::Write), "gsf,r") Held,
             "the same, whose client looks the name up after it was told";
-        "ddss-release-put" Shipped(Model::Write), Held, "p,r", "a segment is released beside a put";
-        "ddss-release-twice" Shipped(Model::Null), Held, "r,r", "a segment is released twice, model null";
-        "ddss-atomless" Atomless(Model::Write), Held, "p,g",
+        "ddss-release-put" of_system(Shipped(Model::Write), "p,r") Held, "a segment is released beside a put";
+        "ddss-release-twice" of_system(Shipped(Model::Null), "r,r") Held, "a segment is released twice, model null";
+        "ddss-atomless" of_system(Atomless(Model::Write), "p,g") Held,
             "adapters without remote atomics, whose processors stand in, model write";
-        "ddss-atomless-lock" Atomless(Model::Strict), Held, "x,x", "the same, model strict: get and put under the lock";
-        "ddss-long" Long(Model::Write), Held, ",p,g", "one home and two clients, a value of two packets, model write";
-        "ddss-long-strict" Long(Model::Strict), Held, ",p,g", "the same, model strict";
-        "ddss-long-read" Long(Model::Read), Held, ",p,g", "the same, model read";
-        "ddss-long-version" Long(Model::Version), Held, ",p,g", "the same, model version";
-        "ddss-long-delta" Long(Model::Delta(1)), Held, ",p,e", "the same, model delta: an earlier version is got";
-        "ddss-long-temporal" Long(Model::Temporal(u32::MAX)), Held, ",p,g", "the same, model temporal";
-        "ddss-long-null" Long(Model::Null), Held, ",p,g", "the same, model null";
-        "ddss-long-null-lock" Long(Model::Null), Held, ",x,x", "the same, model null: get and put under the lock, in place";
-        "ddss-dropped" Shipped(Model::Write), Held, ",p,p!g",
+        "ddss-atomless-lock" of_system(Atomless(Model::Strict), "x,x") Held, "the same, model strict: get and put under the lock";
+        "ddss-long" of_system(Long(Model::Write), ",p,g") Held, "one home and two clients, a value of two packets, model write";
+        "ddss-long-strict" of_system(Long(Model::Strict), ",p,g") Held, "the same, model strict";
+        "ddss-long-read" of_system(Long(Model::Read), ",p,g") Held, "the same, model read";
+        "ddss-long-version" of_system(Long(Model::Version), ",p,g") Held, "the same, model version";
+        "ddss-long-delta" of_system(Long(Model::Delta(1)), ",p,e") Held, "the same, model delta: an earlier version is got";
+        "ddss-long-temporal" of_system(Long(Model::Temporal(u32::MAX)), ",p,g") Held, "the same, model temporal";
+        "ddss-long-null" of_system(Long(Model::Null), ",p,g") Held, "the same, model null";
+        "ddss-long-null-lock" of_system(Long(Model::Null), ",x,x") Held, "the same, model null: get and put under the lock, in place";
+        "ddss-dropped" of_system(Shipped(Model::Write), ",p,p!g") Held,
             "a user drops its put at any moment and gets, model write: whatever was published, the segment goes on";
-        "ddss-dropped-get" Shipped(Model::Read), Held, ",p,g!p", "the same of a get that excludes others, model read";
-        "ddss-dropped-lock" Shipped(Model::Strict), Held, ",p,x!p",
+        "ddss-dropped-get" of_system(Shipped(Model::Read), ",p,g!p") Held, "the same of a get that excludes others, model read";
+        "ddss-dropped-lock" of_system(Shipped(Model::Strict), ",p,x!p") Held,
             "the same under the lock, which is given back, model strict";
-        "ddss-dropped-put" Shipped(Model::Write), Held, ",gg,ap",
+        "ddss-dropped-put" of_system(Shipped(Model::Write), ",gg,ap") Held,
             "a put under the lock is dropped, and the lock is given back, model write: whatever was published is not written over";
-        "ddss-dropped-try-lock" Shipped(Model::Write), Held, ",p,t!p", "the same of who only tries, model write";
-        "ddss-dropped-waiting" Shipped(Model::Write), Held, ",x,x+p!",
+        "ddss-dropped-try-lock" of_system(Shipped(Model::Write), ",p,t!p") Held, "the same of who only tries, model write";
+        "ddss-dropped-waiting" of_system(Shipped(Model::Write), ",x,x+p!") Held,
             "the same of who waits behind another call of its node, model write";
-        "ddss-dropped-release" Shipped(Model::Write), Held, ",p,r!", "a release that nobody waits for goes on, model write";
-        "as-published-ddss-in-place" Read(Reading::InPlace), Violated, "p,g",
+        "ddss-dropped-release" of_system(Shipped(Model::Write), ",p,r!") Held, "a release that nobody waits for goes on, model write";
+        "as-published-ddss-in-place" of_system(Read(Reading::InPlace), "p,g") Violated,
             "values are put in place, and the version is added behind them";
-        "planted-ddss-publish-first" Read(Reading::PublishFirst), Violated, "p,g",
+        "planted-ddss-publish-first" of_system(Read(Reading::PublishFirst), "p,g") Violated,
             "the header is swapped before the slot is written";
-        "planted-ddss-one-look" Read(Reading::OneLook), Violated, "ppp,g",
+        "planted-ddss-one-look" of_system(Read(Reading::OneLook), "ppp,g") Violated,
             "a get does not look at the header again, and its slot is written anew";
-        "planted-ddss-shared-slots" Read(Reading::SharedSlots), Violated, "p,p,g", "two nodes write the same slot";
-        "planted-ddss-blind-unlock" Read(Reading::BlindUnlock), Violated, "x,x,x",
+        "planted-ddss-shared-slots" of_system(Read(Reading::SharedSlots), "p,p,g") Violated, "two nodes write the same slot";
+        "planted-ddss-blind-unlock" of_system(Read(Reading::BlindUnlock), "x,x,x") Violated,
             "who did not get the lock writes that nobody has it";
-        "planted-ddss-released-behind" Read(Reading::ReleasedBehind), ViolatedUnderFaults, "p,g",
+        "planted-ddss-released-behind" of_system(Read(Reading::ReleasedBehind), "p,g") ViolatedUnderFaults,
             "the lock is given back behind the reads of a get in one list, and the header not looked at again";
-        "planted-ddss-behind-swap" Read(Reading::BehindSwap), Violated, "x,p",
+        "planted-ddss-behind-swap" of_system(Read(Reading::BehindSwap), "x,p") Violated,
             "a put stands behind the swap of the lock in one list";
-        "planted-ddss-version-last" Read(Reading::VersionLast), Violated, "p,g",
+        "planted-ddss-version-last" of_system(Read(Reading::VersionLast), "p,g") Violated,
             "a get reads the value, and its version only then";
-        "planted-ddss-reused" Read(Reading::Reused), Violated, "g,r",
+        "planted-ddss-reused" of_system(Read(Reading::Reused), "g,r") Violated,
             "a segment's memory is another one's as soon as it is released, without a look at who reads it";
-        "planted-ddss-coalesced" Read(Reading::Coalesced), Violated, "g,r",
+        "planted-ddss-coalesced" of_system(Read(Reading::Coalesced), "g,r") Violated,
             "free memory becomes one with a block that is in use";
-        "planted-ddss-delta-miscounts" Judged { serves: Model::Delta(2), model: Model::Delta(1) }, Violated, "pp,gg",
+        "planted-ddss-delta-miscounts" of_system(Judged { serves: Model::Delta(2), model: Model::Delta(1) }, "pp,gg") Violated,
             "delta lets a copy be one version older than it promises";
-        "planted-ddss-null-as-write" Judged { serves: Model::Null, model: Model::Write }, Violated, "p,g",
+        "planted-ddss-null-as-write" of_system(Judged { serves: Model::Null, model: Model::Write }, "p,g") Violated,
             "null does not promise what write does: a get beside a put";
-        "planted-ddss-write-as-strict" Judged { serves: Model::Write, model: Model::Strict }, Violated, "w,g",
+        "planted-ddss-write-as-strict" of_system(Judged { serves: Model::Write, model: Model::Strict }, "w,g") Violated,
             "write does not promise what strict does: a get while another one has the lock";
-        "planted-ddss-write-as-read" Judged { serves: Model::Write, model: Model::Read }, Violated, "w,g",
+        "planted-ddss-write-as-read" of_system(Judged { serves: Model::Write, model: Model::Read }, "w,g") Violated,
             "nor what read does";
     };
     all.extend(mortal());

@@ -3,8 +3,8 @@
 //! The name is an object that one client alone would know as nothing or a value, and what all see of it has an order that explains it.
 //! At the end a name has one segment, or none.
 
-use crate::explore::{AnyModel, Entry, Expected, Key, Size, SizeError, Violation};
-use crate::harness::{Explored, Harness, Member, Model, Recorder, Requests, Shape, at_rest};
+use crate::explore::{Entry, Key, Size, SizeError, Violation};
+use crate::harness::{Explored, Member, Model, Recorder, Requests, Shape, at_rest, worlds};
 use crate::history::{ClientId, HistoryEvent, RequestId, Stage};
 use crate::oracle::linearizability::{Call, Linearizability, SequentialSpec};
 use crate::oracle::{self, CallEvent, Oracles, Returns};
@@ -30,29 +30,17 @@ const LETTERS: &str = "p to put, f to put on the last node, g to get, n to get w
 
 const KEYS: &[Key] = &[Key { name: "calls", help: LETTERS }];
 
-macro_rules! worlds {
-    ($($name:literal $calls:literal, $about:literal;)*) => {
-        /// The worlds of values by names.
-        pub fn worlds() -> Vec<Entry> {
-            vec![$(Entry {
-                name: $name,
-                about: $about,
-                expected: Expected::Held,
-                keys: KEYS,
-                make: |size| make($name, $calls, size),
-            }),*]
-        }
-    };
-}
-
-worlds! {
-    "ddss-named" "p,p", "two nodes put the first value of a name at the same time";
-    "ddss-named-get" "pp,g", "a value is got by its name while it is put, and put again";
-    "ddss-named-removed" "pg,r", "a value is removed while it is put and got";
-    "ddss-named-anew" "prp,ghn", "a value is removed and put anew, and another node gets the next one";
-    "ddss-named-list" "khk,pr", "a node lists what it keeps while a value is put and removed";
-    "ddss-named-far" "f,r,", "a value that another node than the name's keeps is removed while it is put";
-    "ddss-named-both" "pr,r", "two nodes remove a value";
+/// The worlds of values by names.
+pub fn worlds() -> Vec<Entry> {
+    worlds! { KEYS;
+        "ddss-named" make("p,p") Held, "two nodes put the first value of a name at the same time";
+        "ddss-named-get" make("pp,g") Held, "a value is got by its name while it is put, and put again";
+        "ddss-named-removed" make("pg,r") Held, "a value is removed while it is put and got";
+        "ddss-named-anew" make("prp,ghn") Held, "a value is removed and put anew, and another node gets the next one";
+        "ddss-named-list" make("khk,pr") Held, "a node lists what it keeps while a value is put and removed";
+        "ddss-named-far" make("f,r,") Held, "a value that another node than the name's keeps is removed while it is put";
+        "ddss-named-both" make("pr,r") Held, "two nodes remove a value";
+    }
 }
 
 /// What a node does to the value.
@@ -232,11 +220,10 @@ const FAILS: &str = "failures";
 const ONE: &str = "one segment";
 
 struct World {
-    name: &'static str,
     requests: Requests,
 }
 
-fn make(name: &'static str, calls: &str, size: &Size) -> Result<Box<dyn AnyModel>, SizeError> {
+fn make(size: &Size, calls: &str) -> Result<World, SizeError> {
     let requests = Requests::parse(&size.text("calls").unwrap_or_else(|| calls.to_owned()));
     size.within("calls", requests.nodes(), 2..=4)?;
     if let Some((_, letter)) = requests.all().find(|(_, letter)| !"pfgnrkh".contains(*letter)) {
@@ -248,7 +235,7 @@ fn make(name: &'static str, calls: &str, size: &Size) -> Result<Box<dyn AnyModel
             "a value is put (p), or put on the last node (f), and not both: what is there keeps its place";
         return Err(SizeError(why.to_owned()));
     }
-    Ok(Harness::boxed(World { name, requests }))
+    Ok(World { requests })
 }
 
 /// A call as a number.
@@ -324,10 +311,6 @@ impl Client {
 impl Model for World {
     type State = Vec<Ddss<Sim>>;
     type Oracles = NameOracles;
-
-    fn name(&self) -> &str {
-        self.name
-    }
 
     fn size(&self) -> Size {
         Size::new([("calls", self.requests.to_string())])

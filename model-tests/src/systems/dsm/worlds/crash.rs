@@ -14,8 +14,8 @@ use super::super::tell_of_others;
 use super::books::books;
 use super::litmus::{ByThread, Plan, WORDS_A_PAGE};
 use super::steps::{Moment, Program};
-use crate::explore::{AnyModel, Coverage, Size, SizeError, Violation};
-use crate::harness::{self, Harness, Model, Shape};
+use crate::explore::{Coverage, Size, SizeError, Violation};
+use crate::harness::{self, Model, Shape};
 use crate::oracle::Conduct;
 use std::rc::Rc;
 use weft_protocols::dsm::{Alive, Dsm, DsmConfig, DsmStats, Reading, Shared};
@@ -32,8 +32,7 @@ type Oracles = ByThread<true>;
 /// The witness's messages: which of the deaths it is.
 const TOLD: Channel = Channel(60);
 
-struct Crash<R> {
-    name: &'static str,
+pub struct Crash<R> {
     program: Program,
     /// How many nodes there are.
     all: u32,
@@ -45,7 +44,7 @@ struct Crash<R> {
     reading: R,
 }
 
-pub fn make<R: Reading>(plan: Plan, reading: R, size: &Size) -> Result<Box<dyn AnyModel>, SizeError> {
+pub fn make<R: Reading>(plan: Plan, reading: R, size: &Size) -> Result<Crash<R>, SizeError> {
     let program = Program::read(&plan, size)?;
     let dies = size.number("dies")?.or(plan.dies);
     let then = size.number("then")?.or(plan.then);
@@ -68,7 +67,7 @@ pub fn make<R: Reading>(plan: Plan, reading: R, size: &Size) -> Result<Box<dyn A
         return Err(SizeError(why.into()));
     }
     let program = program.with("all", Some(all)).with("dies", dies).with("then", then);
-    Ok(Harness::boxed(Crash { name: plan.name, program, all, dies, then, pulls: plan.pulls, reading }))
+    Ok(Crash { program, all, dies, then, pulls: plan.pulls, reading })
 }
 
 /// What an execution keeps.
@@ -162,10 +161,6 @@ impl<R: Reading> Crash<R> {
 impl<R: Reading> Model for Crash<R> {
     type State = State<R>;
     type Oracles = Oracles;
-
-    fn name(&self) -> &str {
-        self.name
-    }
 
     fn size(&self) -> Size {
         self.program.size()

@@ -7,8 +7,8 @@ use super::books::{books, kept_by};
 use super::outcomes::{Outcome, outcomes};
 use super::program::Words;
 use super::steps::{Program, Seen};
-use crate::explore::{AnyModel, Coverage, Size, SizeError, Violation};
-use crate::harness::{self, Explored, Harness, Member, Model, Recorder, Shape, at_rest};
+use crate::explore::{Coverage, Size, SizeError, Violation};
+use crate::harness::{self, Explored, Member, Model, Recorder, Shape, at_rest};
 use crate::oracle::{self, Conduct, Oracles};
 use std::hash::Hasher;
 use weft_protocols::dsm::{Alive, Dsm, DsmConfig, DsmStats, Reading, Shared};
@@ -24,7 +24,6 @@ pub const WORDS_A_PAGE: u32 = 8;
 /// A world as the list has it.
 #[derive(Clone, Copy)]
 pub struct Plan {
-    pub name: &'static str,
     pub words: Words,
     pub threads: &'static str,
     pub nodes: &'static str,
@@ -41,8 +40,7 @@ pub struct Plan {
     pub then: Option<u32>,
 }
 
-struct Litmus<R> {
-    name: &'static str,
+pub struct Litmus<R> {
     program: Program,
     /// How many nodes there are.
     nodes: u32,
@@ -55,7 +53,7 @@ struct Litmus<R> {
     reading: R,
 }
 
-pub fn make<R: Reading>(plan: Plan, reading: R, size: &Size) -> Result<Box<dyn AnyModel>, SizeError> {
+pub fn make<R: Reading>(plan: Plan, reading: R, size: &Size) -> Result<Litmus<R>, SizeError> {
     let program = Program::read(&plan, size)?;
     if program.tellers().next().is_some() {
         return Err(SizeError("nobody dies in this world, and no thread tells of a death (d)".into()));
@@ -69,7 +67,7 @@ pub fn make<R: Reading>(plan: Plan, reading: R, size: &Size) -> Result<Box<dyn A
     // A world is built a few times in a program's life, and its outcomes' names live as long.
     let named = |outcome: Outcome| (outcome.clone(), &*outcome.to_string().leak());
     let allowed = outcomes(&program.threads, program.words).into_iter().map(named).collect();
-    Ok(Harness::boxed(Litmus { name: plan.name, program, nodes, pulls: plan.pulls, room, allowed, reading }))
+    Ok(Litmus { program, nodes, pulls: plan.pulls, room, allowed, reading })
 }
 
 /// The node of each thread.
@@ -106,10 +104,6 @@ impl<R: Reading> Litmus<R> {
 impl<R: Reading> Model for Litmus<R> {
     type State = State<R>;
     type Oracles = ByThread;
-
-    fn name(&self) -> &str {
-        self.name
-    }
 
     fn size(&self) -> Size {
         self.program.size()

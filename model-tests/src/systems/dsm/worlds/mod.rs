@@ -9,6 +9,7 @@ mod program;
 mod steps;
 
 use crate::explore::{Entry, Expected, Key};
+use crate::harness::Harness;
 use litmus::{Plan, make};
 use program::Words;
 use weft_protocols::dsm::{Decision::*, Otherwise, Repaired};
@@ -79,8 +80,8 @@ fn mortal() -> Vec<Entry> {
                     let then = [$($(Some($then),)?)? None][0];
                     let pulls = [$(stringify!($how),)? ""].contains(&"pulling");
                     let (words, narrow) = (Words::$words, false);
-                    let plan = Plan { name: $name, words, threads: $threads, nodes: $nodes, manager: managed_by!($manager), pulls, narrow, all: $all, dies, then };
-                    crash::make(plan, $reading, size)
+                    let plan = Plan { words, threads: $threads, nodes: $nodes, manager: managed_by!($manager), pulls, narrow, all: $all, dies, then };
+                    Ok(Harness::boxed($name, crash::make(plan, $reading, size)?))
                 },
             }),*]
         };
@@ -123,8 +124,8 @@ macro_rules! worlds {
                 make: |size| {
                     let how = stringify!($($how)*);
                     let (pulls, narrow) = (how.contains("pulling"), how.contains("narrow"));
-                    let plan = Plan { name: $name, words: Words::$words, threads: $threads, nodes: $nodes, manager: managed_by!($manager), pulls, narrow, all: 0, dies: None, then: None };
-                    make(plan, $reading, size)
+                    let plan = Plan { words: Words::$words, threads: $threads, nodes: $nodes, manager: managed_by!($manager), pulls, narrow, all: 0, dies: None, then: None };
+                    Ok(Harness::boxed($name, make(plan, $reading, size)?))
                 },
             }),*];
             all.extend(mortal());

@@ -1,12 +1,12 @@
 //! What `[workload]` may say of a lock service: every field with its unit, its default and where the default comes from.
 
 use crate::fields::{
-    Rule, Share, Span, Spread, between, broken, count, in_section, positive, requests_or_duration,
+    Rule, Share, Span, Spread, between, broken, clients, count, in_section, no_time, one, positive,
+    requests_or_duration,
 };
 use crate::system::Amount;
 use serde::{Deserialize, Serialize};
 use weft_protocols::locks::{LockConfig, Scheme};
-use weft_verbs::Nanos;
 
 /// `[workload]` with `kind = "locks"`: what the users of a lock service do.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -63,16 +63,8 @@ pub struct LockWork {
     pub shared_limit: Option<u32>,
 }
 
-fn one() -> u32 {
-    1
-}
-
 fn all() -> Share {
     Share::ALL
-}
-
-fn no_time() -> Spread {
-    Spread::fixed(Nanos::ZERO)
 }
 
 /// How requests choose among the locks.
@@ -89,8 +81,6 @@ pub enum Keys {
     Zipf(f64),
 }
 
-/// The most clients on one machine.
-const MOST_CLIENTS: u32 = 1024;
 /// The most locks: their popularity is a table in memory.
 const MOST_LOCKS: u32 = 1_000_000;
 /// The steepest Zipf skew; beyond it all requests ask for one lock, and `keys = "single"` says so.
@@ -138,7 +128,7 @@ impl LockWork {
     /// The first broken rule.
     pub fn check(&self) -> Rule {
         let at = |field| in_section("workload", field);
-        count(at("clients"), self.clients, MOST_CLIENTS, "give the applications of one machine")?;
+        clients(self.clients)?;
         count(at("locks"), self.locks, MOST_LOCKS, "give the number of locks")?;
         if let Keys::Zipf(theta) = self.keys
             && !(0.0..=STEEPEST_ZIPF).contains(&theta)

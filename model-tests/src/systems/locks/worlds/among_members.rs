@@ -8,10 +8,12 @@
 use super::WorldOracles;
 use super::modes::{self, Requests};
 use crate::explore::{Coverage, Size, TraceEvent, Violation};
-use crate::harness::{self, Explored, Member, Model, Shape};
+use crate::harness::{self, Explored, Member, Model, Shape, at_rest};
 use crate::history::{ClientId, RequestId};
-use crate::oracle::{Conduct, Oracles as _};
+use crate::oracle::Oracles as _;
 use crate::record::Record;
+use crate::system::System;
+use crate::systems::locks::Locks;
 use crate::systems::locks::history::{Event, What, Why};
 use crate::systems::locks::oracles::BesideExclusion;
 use std::cell::{Cell, RefCell};
@@ -40,7 +42,6 @@ const PATIENCE: Nanos = Nanos::from_millis(8);
 
 /// One lock, at home on the first node, and what each node asks of it.
 pub(super) struct AmongMembers {
-    pub(super) name: &'static str,
     pub(super) scheme: Scheme,
     pub(super) requests: Requests,
     /// What is unusual about it.
@@ -199,10 +200,6 @@ impl Model for AmongMembers {
     type State = State;
     type Oracles = BesideExclusion;
 
-    fn name(&self) -> &str {
-        self.name
-    }
-
     fn size(&self) -> Size {
         self.requests.size()
     }
@@ -360,9 +357,7 @@ impl Model for AmongMembers {
     }
 
     fn violation_at(&self, state: &State, node: usize, _: &Member) -> Option<Violation> {
-        let stats = state.services[node].stats();
-        let conduct = Conduct { out_of_turn: stats.out_of_turn, malformed: stats.malformed };
-        conduct.finish(Nanos::ZERO, node as u32).into_iter().next().map(Violation::from)
+        at_rest(node, Locks::conduct(&state.services[node].stats().into()), [])
     }
 
     fn coverage(&self, state: &State, _: &[Member], sink: &mut Coverage) {
@@ -396,7 +391,7 @@ mod tests {
     #[test]
     fn to_ask_whether_somebody_waits_judges_nothing() {
         let requests = Requests::of(&Size::default(), ",x,x").expect("three nodes");
-        let model = AmongMembers { name: "", scheme: Scheme::Srsl, requests, course: Course::Stays };
+        let model = AmongMembers { scheme: Scheme::Srsl, requests, course: Course::Stays };
         let recorder = Recorder::new(model.oracles());
         let (services, members, held) = (Vec::new(), Vec::new(), Vec::new());
         let (meshes, told, dead) = (Vec::new(), Vec::new(), Vec::new());

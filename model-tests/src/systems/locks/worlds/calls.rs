@@ -5,7 +5,7 @@
 
 use super::client::WorldOracles;
 use crate::explore::Entry;
-use crate::harness::{self, Explored, Nodes, RecorderOf, Requests, SystemModel, worlds_of};
+use crate::harness::{self, Explored, Nodes, RecorderOf, Requests, SystemModel, of_system, worlds};
 use crate::history::{ClientId, RequestId};
 use crate::record::Record;
 use crate::system::Place;
@@ -67,48 +67,47 @@ const NCOSED: Calls = of(Scheme::Ncosed);
 /// The worlds.
 pub(super) fn worlds() -> Vec<Entry> {
     use Connections::{Atomless, Narrow, Timed};
-    worlds_of! { Calls:
-        "srsl-downgrades" SRSL, Held, "d,s,x", "the lock server: who holds alone goes on sharing";
-        "srsl-downgrades-late" SRSL, Held, "Dx,s", "the same, while somebody waits to share";
-        "srsl-tries" SRSL, Held, "T,xt", "the lock server: who would have to wait is refused";
-        "srsl-tries-held" SRSL, Held, "X+T,t", "the same, beside a hold that lasts, of another application of its node and of another node";
-        "srsl-held-downgraded" SRSL, Held, "D,s", "the lock server: who goes on sharing for long lets others share";
-        "srsl-deadlines" SRSL, Held, "X,Us,u", "the lock server: who has waited for too long gives up";
-        "srsl-deadlines-tries" SRSL, Held, "X,UT", "the same, and tries then";
-        "srsl-local" SRSL, Held, "x+x,x", "the lock server: two applications of a node";
-        "srsl-local-shared" SRSL, Held, "d+s,s+x", "the same, which share";
-        "srsl-in-turn" Calls { hand_overs: Some(0), ..SRSL }, Held, "x+x,x", "the same, and none hands the lock to the other";
-        "srsl-two-locks" SRSL, Held, "xy,yx", "the lock server: two locks, at home on two nodes";
-        "srsl-narrow" Calls { mesh: Narrow, ..SRSL }, Held, "xx,x,x", "the lock server: connections with room for one message";
-        "srsl-timed" Calls { mesh: Timed, ..SRSL }, Held, "x,x", "the lock server: late acknowledgements, and probes";
-        "dqnl-calls" DQNL, Held, "d,T,x", "the distributed queue: who holds alone cannot share, and who only tries waits for nobody";
-        "dqnl-deadlines" DQNL, Held, "X,Ux", "the distributed queue: who has waited for too long gives up";
-        "dqnl-local" DQNL, Held, "x+x,x", "the distributed queue: two applications of a node";
-        "ncosed-downgrades" NCOSED, Held, "d,s,x", "N-CoSED: who holds alone goes on sharing";
-        "ncosed-downgrades-late" NCOSED, Held, "Dx,s", "the same, while somebody waits to share";
-        "ncosed-tries" NCOSED, Held, "T,xt", "N-CoSED: who would have to wait is refused";
-        "ncosed-tries-shared" NCOSED, Held, "t,s,x", "the same, beside somebody who shares";
-        "ncosed-tries-held" NCOSED, Held, "X+T,t", "the same, beside a hold that lasts, of another application of its node and of another node";
-        "ncosed-deadlines" NCOSED, Held, "X,Us,u", "N-CoSED: who has waited for too long gives up";
-        "ncosed-deadlines-tries" NCOSED, Held, "X,UT", "the same, and tries then";
-        "ncosed-local" NCOSED, Held, "x+x,x", "N-CoSED: two applications of a node";
-        "ncosed-local-shared" NCOSED, Held, "d+s,s+x", "the same, which share";
-        "ncosed-in-turn" Calls { hand_overs: Some(0), ..NCOSED }, Held, "x+x,x",
+    worlds! { Calls::KEYS;
+        "srsl-downgrades" of_system(SRSL, "d,s,x") Held, "the lock server: who holds alone goes on sharing";
+        "srsl-downgrades-late" of_system(SRSL, "Dx,s") Held, "the same, while somebody waits to share";
+        "srsl-tries" of_system(SRSL, "T,xt") Held, "the lock server: who would have to wait is refused";
+        "srsl-tries-held" of_system(SRSL, "X+T,t") Held, "the same, beside a hold that lasts, of another application of its node and of another node";
+        "srsl-held-downgraded" of_system(SRSL, "D,s") Held, "the lock server: who goes on sharing for long lets others share";
+        "srsl-deadlines" of_system(SRSL, "X,Us,u") Held, "the lock server: who has waited for too long gives up";
+        "srsl-deadlines-tries" of_system(SRSL, "X,UT") Held, "the same, and tries then";
+        "srsl-local" of_system(SRSL, "x+x,x") Held, "the lock server: two applications of a node";
+        "srsl-local-shared" of_system(SRSL, "d+s,s+x") Held, "the same, which share";
+        "srsl-in-turn" of_system(Calls { hand_overs: Some(0), ..SRSL }, "x+x,x") Held, "the same, and none hands the lock to the other";
+        "srsl-two-locks" of_system(SRSL, "xy,yx") Held, "the lock server: two locks, at home on two nodes";
+        "srsl-narrow" of_system(Calls { mesh: Narrow, ..SRSL }, "xx,x,x") Held, "the lock server: connections with room for one message";
+        "srsl-timed" of_system(Calls { mesh: Timed, ..SRSL }, "x,x") Held, "the lock server: late acknowledgements, and probes";
+        "dqnl-calls" of_system(DQNL, "d,T,x") Held, "the distributed queue: who holds alone cannot share, and who only tries waits for nobody";
+        "dqnl-deadlines" of_system(DQNL, "X,Ux") Held, "the distributed queue: who has waited for too long gives up";
+        "dqnl-local" of_system(DQNL, "x+x,x") Held, "the distributed queue: two applications of a node";
+        "ncosed-downgrades" of_system(NCOSED, "d,s,x") Held, "N-CoSED: who holds alone goes on sharing";
+        "ncosed-downgrades-late" of_system(NCOSED, "Dx,s") Held, "the same, while somebody waits to share";
+        "ncosed-tries" of_system(NCOSED, "T,xt") Held, "N-CoSED: who would have to wait is refused";
+        "ncosed-tries-shared" of_system(NCOSED, "t,s,x") Held, "the same, beside somebody who shares";
+        "ncosed-tries-held" of_system(NCOSED, "X+T,t") Held, "the same, beside a hold that lasts, of another application of its node and of another node";
+        "ncosed-deadlines" of_system(NCOSED, "X,Us,u") Held, "N-CoSED: who has waited for too long gives up";
+        "ncosed-deadlines-tries" of_system(NCOSED, "X,UT") Held, "the same, and tries then";
+        "ncosed-local" of_system(NCOSED, "x+x,x") Held, "N-CoSED: two applications of a node";
+        "ncosed-local-shared" of_system(NCOSED, "d+s,s+x") Held, "the same, which share";
+        "ncosed-in-turn" of_system(Calls { hand_overs: Some(0), ..NCOSED }, "x+x,x") Held,
             "the same, and none hands the lock to the other";
-        "ncosed-two-locks" NCOSED, Held, "xy,yx", "N-CoSED: two locks, at home on two nodes";
-        "ncosed-held" NCOSED, Held, "X,Sx,s", "N-CoSED: holds that last until nothing else can happen";
-        "ncosed-held-downgraded" NCOSED, Held, "D,s,x", "the same, of who goes on sharing";
-        "ncosed-limit" Calls { shared_limit: Some(2), ..NCOSED }, Held, "ss,ss,x",
+        "ncosed-two-locks" of_system(NCOSED, "xy,yx") Held, "N-CoSED: two locks, at home on two nodes";
+        "ncosed-held" of_system(NCOSED, "X,Sx,s") Held, "N-CoSED: holds that last until nothing else can happen";
+        "ncosed-held-downgraded" of_system(NCOSED, "D,s,x") Held, "the same, of who goes on sharing";
+        "ncosed-limit" of_system(Calls { shared_limit: Some(2), ..NCOSED }, "ss,ss,x") Held,
             "N-CoSED: two shared requests are as many as a word counts";
-        "ncosed-limit-held" Calls { shared_limit: Some(2), ..NCOSED }, Held, "S,Ss,dt", "the same, with holds that last";
-        "ncosed-limit-one" Calls { shared_limit: Some(1), ..NCOSED }, Held, "s,sx", "the same, of one";
-        "ncosed-narrow" Calls { mesh: Narrow, ..NCOSED }, Held, "xx,s,x", "N-CoSED: connections with room for one message";
-        "ncosed-atomless" Calls { mesh: Atomless(None), ..NCOSED }, Held, "x,x", "N-CoSED: adapters without remote atomics; processors stand in";
-        "ncosed-atomless-shared" Calls { mesh: Atomless(None), ..NCOSED }, Held, "s,x", "the same, and somebody shares: sums beside swaps";
-        "planted-ncosed-overlapping-atomics"
-            Calls { mesh: Atomless(Some(Planted::OverlapsAtomics)), warm: false, ..NCOSED }, Violated, "x,x",
+        "ncosed-limit-held" of_system(Calls { shared_limit: Some(2), ..NCOSED }, "S,Ss,dt") Held, "the same, with holds that last";
+        "ncosed-limit-one" of_system(Calls { shared_limit: Some(1), ..NCOSED }, "s,sx") Held, "the same, of one";
+        "ncosed-narrow" of_system(Calls { mesh: Narrow, ..NCOSED }, "xx,s,x") Held, "N-CoSED: connections with room for one message";
+        "ncosed-atomless" of_system(Calls { mesh: Atomless(None), ..NCOSED }, "x,x") Held, "N-CoSED: adapters without remote atomics; processors stand in";
+        "ncosed-atomless-shared" of_system(Calls { mesh: Atomless(None), ..NCOSED }, "s,x") Held, "the same, and somebody shares: sums beside swaps";
+        "planted-ncosed-overlapping-atomics" of_system(Calls { mesh: Atomless(Some(Planted::OverlapsAtomics)), warm: false, ..NCOSED }, "x,x") Violated,
             "the same, and a processor begins an atomic before the last one has ended";
-        "ncosed-timed" Calls { mesh: Timed, ..NCOSED }, Held, "x,x", "N-CoSED: late acknowledgements, and probes";
+        "ncosed-timed" of_system(Calls { mesh: Timed, ..NCOSED }, "x,x") Held, "N-CoSED: late acknowledgements, and probes";
     }
 }
 

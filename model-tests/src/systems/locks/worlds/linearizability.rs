@@ -10,10 +10,8 @@ use weft_sim::NodeId;
 use weft_sim::explore::FaultSet;
 use weft_verbs::Node;
 
-/// A model on one lock under another name, with a judgement more.
+/// A model on one lock, with a judgement more.
 pub struct WithLinearizability<M> {
-    /// The world's name.
-    pub name: &'static str,
     /// The model.
     pub model: M,
 }
@@ -21,10 +19,6 @@ pub struct WithLinearizability<M> {
 impl<M: Model<Oracles = WorldOracles>> Model for WithLinearizability<M> {
     type State = M::State;
     type Oracles = WorldOracles;
-
-    fn name(&self) -> &str {
-        self.name
-    }
 
     fn size(&self) -> Size {
         self.model.size()

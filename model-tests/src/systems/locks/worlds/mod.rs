@@ -15,8 +15,8 @@ use linearizability::WithLinearizability;
 pub use modes::Requests;
 pub use service::{Locks, State};
 
-use crate::explore::{AnyModel, Entry, Expected, Key, Size, SizeError};
-use crate::harness::{Harness, Model};
+use crate::explore::{Entry, Key, Size, SizeError};
+use crate::harness::{Harness, worlds};
 use among_members::{AmongMembers, Course};
 use as_published::{AsPublished, Reading};
 use planted::{Adding, Counter, Forgetful, Mcs, Open, Tickets};
@@ -24,44 +24,15 @@ use strangers::Strangers;
 use weft_protocols::locks::Scheme;
 use weft_verbs::Wait;
 
-type Built = Result<Box<dyn AnyModel>, SizeError>;
+const NODES: &[Key] = &[Key { name: "nodes", help: "how many nodes" }];
+
+/// None: a size is not what matters there.
+const STRANGERS: &[Key] = &[];
 
 /// Every lock world: the shipped locks first, then what must be refuted.
 pub fn worlds() -> Vec<Entry> {
     let mut all = shipped();
-    let history: Make = |size| {
-        let model = locks("srsl-linearizability", Scheme::Srsl, Manner::OneByOne, size)?;
-        harnessed(WithLinearizability { name: "srsl-linearizability", model })
-    };
-    let open: Make = |size| harnessed(Open { name: "planted-open", nodes: nodes(size, 2)? });
-    all.extend([
-        held("srsl-linearizability", "srsl, its histories judged as a whole, too", Requests::KEYS, history),
-        held("counter", "each node adds one to a word by fetch-and-add", NODES, |size| {
-            counter("counter", Adding::Atomically, size)
-        }),
-        held("mcs", "an MCS lock by one-sided operations", NODES, |size| mcs("mcs", false, size)),
-        held("tickets", "a ticket lock in one word", NODES, |size| tickets("tickets", false, size)),
-        broken("planted-lost-update", "each node reads a word and writes it plus one", NODES, |size| {
-            counter("planted-lost-update", Adding::ByReadAndWrite, size)
-        }),
-        Entry {
-            expected: Expected::ViolatedUnderFaults,
-            ..broken(
-                "planted-resend",
-                "a fetch-and-add whose completion was lost is sent again",
-                NODES,
-                |size| counter("planted-resend", Adding::UntilItCompletes, size),
-            )
-        },
-        broken("planted-mcs", "an MCS lock that links before it sets its flag", NODES, |size| {
-            mcs("planted-mcs", true, size)
-        }),
-        broken("planted-tickets", "a ticket lock whose tickets wrap", NODES, |size| {
-            tickets("planted-tickets", true, size)
-        }),
-        broken("planted-open", "a lock that lets everybody in, on nodes that share nothing", NODES, open),
-        broken("planted-forgetful", "an executor that does not poll after arming", Requests::KEYS, forgetful),
-    ]);
+    all.extend(planted());
     all.extend(calls::worlds());
     all.extend(with_strangers());
     all.extend(among_members());
@@ -69,44 +40,80 @@ pub fn worlds() -> Vec<Entry> {
     all
 }
 
-type Make = fn(&Size) -> Built;
+/// The shipped locks.
+fn shipped() -> Vec<Entry> {
+    use Manner::{Cold, Notified, OneByOne, Polling};
+    use Scheme::{Dqnl, Ncosed, Srsl};
+    worlds! { Requests::KEYS;
+        "srsl" locks(Srsl, OneByOne) Held, "the lock server";
+        "dqnl" locks(Dqnl, OneByOne) Held, "the distributed queue";
+        "ncosed" locks(Ncosed, OneByOne) Held, "N-CoSED, repaired";
+        "srsl-polling" locks(Srsl, Polling) Held, "the same, nodes that take all completions at once";
+        "dqnl-polling" locks(Dqnl, Polling) Held, "the same, nodes that take all completions at once";
+        "ncosed-polling" locks(Ncosed, Polling) Held, "the same, nodes that take all completions at once";
+        "srsl-notified" locks(Srsl, Notified) Held, "the same, nodes that sleep until they are notified";
+        "dqnl-notified" locks(Dqnl, Notified) Held, "the same, nodes that sleep until they are notified";
+        "ncosed-notified" locks(Ncosed, Notified) Held, "the same, nodes that sleep until they are notified";
+        "dqnl-cold" locks(Dqnl, Cold) Held, "the same, and nobody knows where the lock's word is";
+        "ncosed-cold" locks(Ncosed, Cold) Held, "the same, and nobody knows where the lock's word is";
+        "srsl-linearizability" judged_as_a_whole(Srsl) Held, "srsl, its histories judged as a whole, too";
+    }
+}
 
-const NODES: &[Key] = &[Key { name: "nodes", help: "how many nodes" }];
-
-/// None: a size is not what matters there.
-const STRANGERS: &[Key] = &[];
-
-macro_rules! strangers {
-    ($($name:literal $scheme:ident $says:ident $about:literal,)*) => {
-        /// The shipped locks, and a node that says what it should not.
-        fn with_strangers() -> Vec<Entry> {
-            vec![$(held($name, $about, STRANGERS, |_| {
-                let requests = Size::new([("modes", "x,s,")]);
-                let locks = locks($name, Scheme::$scheme, Manner::OneByOne, &requests)?;
-                harnessed(Strangers { locks, says: strangers::$says })
-            })),*]
-        }
+/// Planted bugs, behind the same without the bug.
+fn planted() -> Vec<Entry> {
+    use Adding::{Atomically, ByReadAndWrite, UntilItCompletes};
+    let of_nodes = worlds! { NODES;
+        "counter" counter(Atomically) Held, "each node adds one to a word by fetch-and-add";
+        "mcs" mcs(false) Held, "an MCS lock by one-sided operations";
+        "tickets" tickets(false) Held, "a ticket lock in one word";
+        "planted-lost-update" counter(ByReadAndWrite) Violated, "each node reads a word and writes it plus one";
+        "planted-resend" counter(UntilItCompletes) ViolatedUnderFaults,
+            "a fetch-and-add whose completion was lost is sent again";
+        "planted-mcs" mcs(true) Violated, "an MCS lock that links before it sets its flag";
+        "planted-tickets" tickets(true) Violated, "a ticket lock whose tickets wrap";
+        "planted-open" open() Violated, "a lock that lets everybody in, on nodes that share nothing";
     };
+    let of_requests = worlds! { Requests::KEYS;
+        "planted-forgetful" forgetful() Violated, "an executor that does not poll after arming";
+    };
+    [of_nodes, of_requests].concat()
 }
 
-strangers! {
-    "srsl-strangers" Srsl of_nothing "the lock server, and a node that says what nobody should",
-    "ncosed-strangers" Ncosed of_nothing "N-CoSED, and a node that says what nobody should",
-    "srsl-out-of-turn" Srsl out_of_turn "the lock server, and a node that says what others may say of the lock",
-    "dqnl-out-of-turn" Dqnl out_of_turn "DQNL, and a node that says what others may say of the lock",
-    "ncosed-out-of-turn" Ncosed out_of_turn "N-CoSED, and a node that says what others may say of the lock",
+/// The shipped locks, and a node that says what it should not.
+fn with_strangers() -> Vec<Entry> {
+    use Scheme::{Dqnl, Ncosed, Srsl};
+    use strangers::{of_nothing, out_of_turn};
+    worlds! { STRANGERS;
+        "srsl-strangers" beside_a_stranger(Srsl, of_nothing) Held,
+            "the lock server, and a node that says what nobody should";
+        "ncosed-strangers" beside_a_stranger(Ncosed, of_nothing) Held, "N-CoSED, and a node that says what nobody should";
+        "srsl-out-of-turn" beside_a_stranger(Srsl, out_of_turn) Held,
+            "the lock server, and a node that says what others may say of the lock";
+        "dqnl-out-of-turn" beside_a_stranger(Dqnl, out_of_turn) Held,
+            "DQNL, and a node that says what others may say of the lock";
+        "ncosed-out-of-turn" beside_a_stranger(Ncosed, out_of_turn) Held,
+            "N-CoSED, and a node that says what others may say of the lock";
+    }
 }
 
-const fn held(name: &'static str, about: &'static str, keys: &'static [Key], make: Make) -> Entry {
-    Entry { name, about, expected: Expected::Held, keys, make }
-}
-
-const fn broken(name: &'static str, about: &'static str, keys: &'static [Key], make: Make) -> Entry {
-    Entry { name, about, expected: Expected::Violated, keys, make }
-}
-
-fn harnessed<M: Model + 'static>(model: M) -> Built {
-    Ok(Harness::boxed(model))
+/// Locks among members.
+fn among_members() -> Vec<Entry> {
+    use Course::{Leaves, Narrow, Stays};
+    use Scheme::{Ncosed, Srsl};
+    worlds! { Requests::KEYS;
+        "srsl-members" of_members(Srsl, ",x,x", Stays) Held,
+            "the lock server among members, of which one crashes or is slow";
+        "ncosed-members" of_members(Ncosed, ",x,x", Stays) Held, "N-CoSED among members, of which one crashes or is slow";
+        "srsl-members-leave" of_members(Srsl, ",x,x", Leaves) Held, "the same, and the lock's home leaves";
+        "ncosed-members-leave" of_members(Ncosed, ",x,x", Leaves) Held, "the same, and the lock's home leaves";
+        "srsl-members-one" of_members(Srsl, ",,x", Stays) Held, "the lock server among members, of whom one asks";
+        "ncosed-members-one" of_members(Ncosed, ",,x", Stays) Held, "N-CoSED among members, of whom one asks";
+        "srsl-members-narrow" of_members(Srsl, ",x,s", Narrow) Held,
+            "the lock server among members, whose connections have room for one message";
+        "ncosed-members-narrow" of_members(Ncosed, ",x,s", Narrow) Held,
+            "N-CoSED among members, whose connections have room for one message";
+    }
 }
 
 /// How the nodes of a lock world learn of completions, and whether they have used the lock before.
@@ -123,101 +130,56 @@ enum Manner {
     Notified,
 }
 
-fn locks(name: &str, scheme: Scheme, manner: Manner, size: &Size) -> Result<Locks, SizeError> {
+fn locks(size: &Size, scheme: Scheme, manner: Manner) -> Result<Locks, SizeError> {
     let requests = Requests::of(size, "*,*,*")?;
     let warm = scheme != Scheme::Srsl && manner != Manner::Cold;
     let wait = if manner == Manner::Notified { Wait::Notify } else { Wait::Poll };
     let one_by_one = matches!(manner, Manner::OneByOne | Manner::Cold);
-    let name = name.to_owned();
-    Ok(Locks { name, scheme, requests, home: 0, wait, one_by_one, warm, shared_limit: None })
+    Ok(Locks { scheme, requests, home: 0, wait, one_by_one, warm, shared_limit: None })
 }
 
-macro_rules! shipped {
-    ($($name:literal $scheme:ident $manner:ident $about:literal,)*) => {
-        /// The shipped locks.
-        fn shipped() -> Vec<Entry> {
-            vec![$(held($name, $about, Requests::KEYS, |size| {
-                harnessed(locks($name, Scheme::$scheme, Manner::$manner, size)?)
-            })),*]
-        }
-    };
+fn judged_as_a_whole(size: &Size, scheme: Scheme) -> Result<WithLinearizability<Locks>, SizeError> {
+    Ok(WithLinearizability { model: locks(size, scheme, Manner::OneByOne)? })
 }
 
-shipped! {
-    "srsl" Srsl OneByOne "the lock server",
-    "dqnl" Dqnl OneByOne "the distributed queue",
-    "ncosed" Ncosed OneByOne "N-CoSED, repaired",
-    "srsl-polling" Srsl Polling "the same, nodes that take all completions at once",
-    "dqnl-polling" Dqnl Polling "the same, nodes that take all completions at once",
-    "ncosed-polling" Ncosed Polling "the same, nodes that take all completions at once",
-    "srsl-notified" Srsl Notified "the same, nodes that sleep until they are notified",
-    "dqnl-notified" Dqnl Notified "the same, nodes that sleep until they are notified",
-    "ncosed-notified" Ncosed Notified "the same, nodes that sleep until they are notified",
-    "dqnl-cold" Dqnl Cold "the same, and nobody knows where the lock's word is",
-    "ncosed-cold" Ncosed Cold "the same, and nobody knows where the lock's word is",
+fn beside_a_stranger(_: &Size, scheme: Scheme, says: strangers::Says) -> Result<Strangers, SizeError> {
+    let locks = locks(&Size::new([("modes", "x,s,")]), scheme, Manner::OneByOne)?;
+    Ok(Strangers { locks, says })
+}
+
+fn of_members(size: &Size, scheme: Scheme, modes: &str, course: Course) -> Result<AmongMembers, SizeError> {
+    let requests = Requests::of(size, modes)?;
+    size.within("nodes", requests.nodes(), 3..=5)?;
+    Ok(AmongMembers { scheme, requests, course })
 }
 
 /// How many nodes a size wants.
-fn nodes(size: &Size, default: u32) -> Result<u32, SizeError> {
-    let nodes = size.number("nodes")?.unwrap_or(default);
+fn nodes(size: &Size) -> Result<u32, SizeError> {
+    let nodes = size.number("nodes")?.unwrap_or(2);
     size.within("nodes", nodes, 2..=8)
 }
 
-fn counter(name: &'static str, adding: Adding, size: &Size) -> Built {
-    harnessed(Counter { name, nodes: nodes(size, 2)?, adding })
+fn counter(size: &Size, adding: Adding) -> Result<Counter, SizeError> {
+    Ok(Counter { nodes: nodes(size)?, adding })
 }
 
-fn mcs(name: &'static str, links_first: bool, size: &Size) -> Built {
-    harnessed(Mcs { name, nodes: nodes(size, 2)?, links_first })
+fn mcs(size: &Size, links_first: bool) -> Result<Mcs, SizeError> {
+    Ok(Mcs { nodes: nodes(size)?, links_first })
 }
 
-fn tickets(name: &'static str, carries: bool, size: &Size) -> Built {
-    harnessed(Tickets { name, nodes: nodes(size, 2)?, carries })
+fn tickets(size: &Size, carries: bool) -> Result<Tickets, SizeError> {
+    Ok(Tickets { nodes: nodes(size)?, carries })
 }
 
-fn forgetful(size: &Size) -> Built {
+fn open(size: &Size) -> Result<Open, SizeError> {
+    Ok(Open { nodes: nodes(size)? })
+}
+
+fn forgetful(size: &Size) -> Result<Forgetful<Locks>, SizeError> {
     let (scheme, wait) = (Scheme::Srsl, Wait::Notify);
     let requests = Requests::of(size, "x,x")?;
-    let name = "planted-forgetful".to_owned();
     let (warm, one_by_one) = (false, false);
-    harnessed(Forgetful(Locks {
-        name,
-        scheme,
-        requests,
-        home: 0,
-        wait,
-        one_by_one,
-        warm,
-        shared_limit: None,
-    }))
-}
-
-macro_rules! among_members {
-    ($($name:literal $scheme:ident $modes:literal $course:ident, $about:literal;)*) => {
-        /// Locks among members.
-        fn among_members() -> Vec<Entry> {
-            vec![$({
-                let make: Make = |size| {
-                    let requests = Requests::of(size, $modes)?;
-                    size.within("nodes", requests.nodes(), 3..=5)?;
-                    let course = Course::$course;
-                    harnessed(AmongMembers { name: $name, scheme: Scheme::$scheme, requests, course })
-                };
-                Entry { name: $name, about: $about, expected: Expected::Held, keys: Requests::KEYS, make }
-            }),*]
-        }
-    };
-}
-
-among_members! {
-    "srsl-members" Srsl ",x,x" Stays, "the lock server among members, of which one crashes or is slow";
-    "ncosed-members" Ncosed ",x,x" Stays, "N-CoSED among members, of which one crashes or is slow";
-    "srsl-members-leave" Srsl ",x,x" Leaves, "the same, and the lock's home leaves";
-    "ncosed-members-leave" Ncosed ",x,x" Leaves, "the same, and the lock's home leaves";
-    "srsl-members-one" Srsl ",,x" Stays, "the lock server among members, of whom one asks";
-    "ncosed-members-one" Ncosed ",,x" Stays, "N-CoSED among members, of whom one asks";
-    "srsl-members-narrow" Srsl ",x,s" Narrow, "the lock server among members, whose connections have room for one message";
-    "ncosed-members-narrow" Ncosed ",x,s" Narrow, "N-CoSED among members, whose connections have room for one message";
+    Ok(Forgetful(Locks { scheme, requests, home: 0, wait, one_by_one, warm, shared_limit: None }))
 }
 
 macro_rules! as_published {
@@ -225,10 +187,10 @@ macro_rules! as_published {
         /// The lock paper, read in each way: what the nodes ask for is the smallest that refutes it.
         fn as_published() -> Vec<Entry> {
             vec![$({
-                let make: Make = |size| {
+                let make: fn(&Size) -> _ = |size| {
                     let requests = Requests::of(size, $modes)?;
-                    let (name, reading) = ($name.to_owned(), Reading::$reading);
-                    harnessed(AsPublished { name, reading, requests, wait: Wait::Poll })
+                    let reading = Reading::$reading;
+                    Ok(Harness::boxed($name, AsPublished { reading, requests, wait: Wait::Poll }))
                 };
                 let (about, expected) = (Reading::$reading.about(), Reading::$reading.expected());
                 Entry { name: $name, about, expected, keys: Requests::KEYS, make }

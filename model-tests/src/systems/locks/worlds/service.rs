@@ -3,21 +3,18 @@
 use super::client::{Locker, Recorder, WorldOracles, client};
 use super::modes::{self, Requests};
 use crate::explore::{Size, Violation};
-use crate::harness::{Member, Model, Shape, Unseen};
+use crate::harness::{Member, Model, Shape, Unseen, at_rest};
 use crate::named::Named;
-use crate::oracle::{Conduct, Leaks, Leftover};
 use crate::system::System;
 use crate::systems::locks::{self, workload::LockWork};
 use weft_protocols::locks::{Grant, LockClient, LockKey, LockService, LockStats, Mode, Scheme, Token};
 use weft_protocols::rt::fingerprint::StateHasher;
 use weft_sim::explore::{FaultSet, Outcome};
 use weft_sim::{NodeId, Sim};
-use weft_verbs::{Nanos, Wait};
+use weft_verbs::Wait;
 
 /// One lock, and what each node asks of it.
 pub struct Locks {
-    /// The world's name.
-    pub name: String,
     /// The protocol.
     pub scheme: Scheme,
     /// What each node asks for, one after the other.
@@ -103,10 +100,6 @@ impl Model for Locks {
     type State = State;
     type Oracles = WorldOracles;
 
-    fn name(&self) -> &str {
-        &self.name
-    }
-
     fn size(&self) -> Size {
         self.requests.size()
     }
@@ -176,11 +169,8 @@ impl Model for Locks {
 
     fn violation_at(&self, state: &State, node: usize, member: &Member) -> Option<Violation> {
         let service = &state.services[node];
-        let stats = service.stats();
-        let mut broken = Conduct { out_of_turn: stats.out_of_turn, malformed: stats.malformed }
-            .finish(Nanos::ZERO, node as u32);
-        broken.extend(Leaks::finish(Nanos::ZERO, &left(node as u32, service, member)));
-        broken.into_iter().next().map(Violation::from)
+        let conduct = locks::Locks::conduct(&service.stats().into());
+        at_rest(node, conduct, locks::Locks::leftovers(service).into_iter().chain(member.leftovers()))
     }
 
     fn reached_at(&self, state: &State, node: usize, member: &Member) -> u32 {
@@ -229,9 +219,3 @@ const BRANCHES: [&str; 6] = [
     "a word was given up and rebuilt",
     "a message came after its epoch",
 ];
-
-/// What a node keeps although nobody asks for anything.
-fn left(node: u32, service: &LockService<Sim>, member: &Member) -> Vec<Leftover> {
-    let named = service.audit().leftovers().into_iter().chain(member.leftovers());
-    Leftover::named(node, named)
-}

@@ -20,11 +20,13 @@ const LOCKS: Channel = Channel(1);
 /// The promise that this model judges itself.
 const COUNTED: &str = "strangers";
 
+/// What a stranger says, of the lock that the others use, in a scheme.
+pub(super) type Says = fn(LockKey, Scheme) -> Vec<Said>;
+
 /// A lock world, and a node that says what it should not.
 pub(super) struct Strangers {
     pub(super) locks: Locks,
-    /// What it says, of the lock that the others use, in a scheme.
-    pub(super) says: fn(LockKey, Scheme) -> Vec<Said>,
+    pub(super) says: Says,
 }
 
 /// What is said.
@@ -121,10 +123,6 @@ pub(super) fn of_nothing(_: LockKey, scheme: Scheme) -> Vec<Said> {
 impl Model for Strangers {
     type State = State;
     type Oracles = WorldOracles;
-
-    fn name(&self) -> &str {
-        self.locks.name()
-    }
 
     fn size(&self) -> Size {
         Size::default()

@@ -17,8 +17,7 @@ fn a_world_that_takes_no_modes_says_so() {
 
 fn harness(scheme: Scheme, wait: Wait, one_by_one: bool, warm: bool) -> Harness<Locks> {
     let requests = Requests::read("x,s,x").expect("modes");
-    let name = String::from("locks");
-    Harness::new(Locks { name, scheme, requests, home: 0, wait, one_by_one, warm, shared_limit: None })
+    Harness::new("locks", Locks { scheme, requests, home: 0, wait, one_by_one, warm, shared_limit: None })
 }
 
 /// Every execution begins in the same state, and none but the first sets it up for real.

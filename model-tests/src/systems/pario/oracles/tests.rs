@@ -2,6 +2,7 @@ use super::super::content::{Run, Value};
 use super::super::history::{Call, Cells, What, Why};
 use super::*;
 use crate::history::{ClientId, RequestId};
+use crate::oracle;
 
 const fn request(node: u32, number: u32) -> RequestId {
     RequestId { client: ClientId { node, index: 0 }, number }
@@ -13,12 +14,12 @@ fn said(history: &[(u64, (u32, u32), What)]) -> Vec<&'static str> {
 }
 
 fn judged(mut oracles: FileOracles, history: &[(u64, (u32, u32), What)]) -> Vec<&'static str> {
-    let mut said = Vec::new();
-    for (at, (node, number), what) in history {
-        let event = Event { at_ns: 1_000 * at, request: request(*node, *number), what: what.clone() };
-        oracles.observe(&event, &mut |violation| said.push(violation.oracle));
-    }
-    said.extend(oracles.finish(Nanos::ZERO, Nanos::ZERO).iter().map(|violation| violation.oracle));
+    let event = |(at, (node, number), what): &(u64, (u32, u32), What)| {
+        let request = request(*node, *number);
+        Event { at_ns: 1_000 * at, request, what: what.clone() }
+    };
+    let said = oracle::said(&mut oracles, history.iter().map(event));
+    let mut said: Vec<_> = said.iter().map(|violation| violation.oracle).collect();
     // A contradiction is told again by whatever touches it.
     said.dedup();
     said

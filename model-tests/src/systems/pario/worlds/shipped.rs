@@ -10,9 +10,9 @@ use super::super::{Files, Service};
 use super::calls::Call;
 use super::remote::Caller;
 use super::{InOrder, NAMES};
-use crate::explore::{AnyModel, Coverage, Size, SizeError, Violation};
+use crate::explore::{Coverage, Size, SizeError, Violation};
 use crate::fields::Span;
-use crate::harness::{DRIFT, Harness, Meeting, Member, Model, Quits, Recorder, Requests, Shape, at_rest};
+use crate::harness::{DRIFT, Meeting, Member, Model, Quits, Recorder, Requests, Shape, at_rest};
 use crate::history::{ClientId, RequestId};
 use crate::oracle::Conduct;
 use crate::record::Record;
@@ -130,8 +130,7 @@ impl Way {
 }
 
 /// What each client calls, one call after the other.
-struct Calls {
-    name: &'static str,
+pub(super) struct Calls {
     way: Way,
     calls: Vec<Vec<Called>>,
 }
@@ -139,13 +138,8 @@ struct Calls {
 /// A call, and whether its user may drop it at any moment.
 type Called = (Call, bool);
 
-pub(super) fn make(
-    name: &'static str,
-    way: Way,
-    size: &Size,
-    default: &str,
-) -> Result<Box<dyn AnyModel>, SizeError> {
-    let text = size.text("calls").unwrap_or_else(|| default.to_string());
+pub(super) fn make(size: &Size, way: Way, calls: &str) -> Result<Calls, SizeError> {
+    let text = size.text("calls").unwrap_or_else(|| calls.to_string());
     let call = |(letter, quits)| Call::of(letter).map(|call| (call, quits));
     let calls = text.split(',').map(|client| Requests::calls(client.trim()).map(call).collect());
     let calls: Vec<Vec<Called>> = calls.collect::<Result<_, _>>()?;
@@ -183,7 +177,7 @@ pub(super) fn make(
         let why = "a daemon cuts by name: where a client cuts (t), no other one makes, removes or renames a file, and nobody drops that";
         return Err(SizeError(why.to_string()));
     }
-    Ok(Harness::boxed(Calls { name, way, calls }))
+    Ok(Calls { way, calls })
 }
 
 /// Whether each name has the same file from where a client looks at it to where it cuts it.
@@ -281,10 +275,6 @@ impl Calls {
 impl Model for Calls {
     type State = State;
     type Oracles = InOrder;
-
-    fn name(&self) -> &str {
-        self.name
-    }
 
     fn size(&self) -> Size {
         Calls::sized(&self.calls)
@@ -385,17 +375,8 @@ impl Model for Calls {
 
     /// Before the first choice, the first client makes the file and writes it, and the others open it.
     fn start(&self, _: usize, members: &[Member], recorder: &Recorder<InOrder>) -> State {
-        let nodes = members.len() as u32;
-        let place = |(node, Member { rt, mesh }): (u32, &Member)| Place {
-            rt: rt.clone(),
-            mesh: mesh.clone(),
-            node,
-            nodes,
-            incarnation: 0,
-            members: None,
-        };
-        let start = |of| self.service(&place(of));
-        let services: Vec<Service<Sim>> = (0..).zip(members).map(start).collect();
+        let start = |(node, member): (usize, &Member)| self.service(&member.place(node, members.len(), 0));
+        let services: Vec<Service<Sim>> = members.iter().enumerate().map(start).collect();
         let files: Vec<Opened> = self.calls.iter().map(|_| Opened::default()).collect();
         let state = State { services, files };
         if self.has_file_at_first() {

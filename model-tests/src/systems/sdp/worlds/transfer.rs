@@ -7,7 +7,7 @@ use super::super::{Counts, Service, Sockets};
 use super::planted;
 use super::setting::Setting;
 use crate::explore::{Coverage, Size, Violation};
-use crate::harness::{Explored, Member, Model, Recorder, Shape, at_rest};
+use crate::harness::{Explored, Member, Model, Recorder, Shape, any_counted, at_rest};
 use crate::history::{ClientId, RequestId};
 use crate::oracle::{Conduct, Oracles};
 use crate::record::Record;
@@ -72,7 +72,6 @@ pub(super) enum Kind {
 
 /// A transfer: the first node asks, the second one answers.
 pub(super) struct Transfer {
-    pub name: &'static str,
     pub kind: Kind,
     pub setting: Setting,
     pub bytes: u32,
@@ -191,10 +190,6 @@ impl Model for Transfer {
     type State = State;
     type Oracles = SdpOracles;
 
-    fn name(&self) -> &str {
-        self.name
-    }
-
     fn size(&self) -> Size {
         Transfer::sized(self.bytes, self.reply)
     }
@@ -263,15 +258,8 @@ impl Model for Transfer {
     }
 
     fn start(&self, _: usize, members: &[Member], recorder: &Recorder<SdpOracles>) -> State {
-        let place = |(node, Member { rt, mesh }): (u32, &Member)| Place {
-            rt: rt.clone(),
-            mesh: mesh.clone(),
-            node,
-            nodes: 2,
-            incarnation: 0,
-            members: None,
-        };
-        let places: Vec<Place<Sim>> = (0..).zip(members).map(place).collect();
+        let place = |(node, member): (usize, &Member)| member.place(node, 2, 0);
+        let places: Vec<Place<Sim>> = members.iter().enumerate().map(place).collect();
         // A client of another kind speaks for its node by itself.
         let shipped = self.is_shipped();
         let start = |place: &Place<Sim>| {
@@ -367,11 +355,11 @@ impl Model for Transfer {
     }
 
     fn coverage(&self, state: &State, members: &[Member], sink: &mut Coverage) {
-        let any = |of: fn(&Member) -> u64| members.iter().any(|member| of(member) > 0);
+        let any = |of| any_counted(members, of);
         cover_links(members, sink);
-        sink.sometimes("a message came twice", any(|member| member.mesh.stats().duplicates));
+        sink.sometimes("a message came twice", any(|stats| stats.duplicates));
         if self.setting.restarts {
-            sink.sometimes("a peer was found to be new", any(|member| member.mesh.stats().peer_resets));
+            sink.sometimes("a peer was found to be new", any(|stats| stats.peer_resets));
         }
         if self.setting.crashes {
             let any =
@@ -380,10 +368,7 @@ impl Model for Transfer {
             sink.sometimes("a peer was given up", any(|stats| stats.given_up));
         }
         if self.rails() > 1 {
-            sink.sometimes(
-                "a connection went over to the other rail",
-                any(|member| member.mesh.stats().failovers),
-            );
+            sink.sometimes("a connection went over to the other rail", any(|stats| stats.failovers));
         }
         if self.setting.movers > 0 {
             let moved = |service: &Service<Sim>| service.sdp.stats().moves > 0;
@@ -413,9 +398,8 @@ impl Model for Transfer {
 
 /// What links that fail lead to.
 pub(super) fn cover_links(members: &[Member], sink: &mut Coverage) {
-    let any = |of: fn(&Member) -> u64| members.iter().any(|member| of(member) > 0);
-    sink.sometimes("a connection was made again", any(|member| member.mesh.stats().reconnects));
-    sink.sometimes("a message was sent again", any(|member| member.mesh.stats().messages_repeated));
+    sink.sometimes("a connection was made again", any_counted(members, |stats| stats.reconnects));
+    sink.sometimes("a message was sent again", any_counted(members, |stats| stats.messages_repeated));
 }
 
 /// What a node has not done with whose peer is dead, though it must be.

@@ -13,8 +13,6 @@ use weft_verbs::{AccessFlags, MemoryRegion, Wait};
 
 /// One lock, read in one way, and what each node asks of it. The word is at the first node.
 pub struct AsPublished {
-    /// The world's name.
-    pub name: String,
     /// How the paper is read.
     pub reading: Reading,
     /// What each node asks for, one after the other.
@@ -41,10 +39,6 @@ pub struct State {
 impl Model for AsPublished {
     type State = State;
     type Oracles = WorldOracles;
-
-    fn name(&self) -> &str {
-        &self.name
-    }
 
     fn size(&self) -> Size {
         self.requests.size()

@@ -29,8 +29,6 @@ pub enum Adding {
 
 /// A word at the first node, to which each node adds one.
 pub struct Counter {
-    /// The world's name.
-    pub name: &'static str,
     /// How many nodes there are.
     pub nodes: u32,
     /// How they add.
@@ -89,10 +87,6 @@ pub struct State {
 impl Model for Counter {
     type State = State;
     type Oracles = WorldOracles;
-
-    fn name(&self) -> &str {
-        self.name
-    }
 
     fn size(&self) -> Size {
         Size::new([("nodes", self.nodes)])

@@ -35,10 +35,6 @@ impl<M: Model> Model for Forgetful<M> {
     type State = M::State;
     type Oracles = M::Oracles;
 
-    fn name(&self) -> &str {
-        self.0.name()
-    }
-
     fn size(&self) -> Size {
         self.0.size()
     }

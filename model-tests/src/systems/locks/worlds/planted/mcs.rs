@@ -3,7 +3,7 @@
 //! predecessor can find the place.
 
 use super::super::client::{Locker, Recorder, WorldOracles, client};
-use crate::explore::{Size, Violation};
+use crate::explore::Size;
 use crate::harness::{Member, Model, Shape};
 use crate::named::Named;
 use std::rc::Rc;
@@ -23,8 +23,6 @@ const TAIL: usize = 16;
 
 /// An MCS lock; every node takes it once.
 pub struct Mcs {
-    /// The world's name.
-    pub name: &'static str,
     /// How many nodes there are.
     pub nodes: u32,
     /// The bug: link first, then set the flag.
@@ -110,10 +108,6 @@ impl Model for Mcs {
     type State = Vec<SimMr>;
     type Oracles = WorldOracles;
 
-    fn name(&self) -> &str {
-        self.name
-    }
-
     fn size(&self) -> Size {
         Size::new([("nodes", self.nodes)])
     }
@@ -158,9 +152,5 @@ impl Model for Mcs {
             TAIL => Some(Named::with("the queue's tail", node_or_none)),
             _ => None,
         }
-    }
-
-    fn finish(&self, _: &Vec<SimMr>, _: &[Member], _: &Recorder) -> Result<(), Violation> {
-        Ok(())
     }
 }

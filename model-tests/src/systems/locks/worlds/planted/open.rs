@@ -2,15 +2,13 @@
 //! matters which of them came first. An explorer that goes by nodes and packets alone would see one order, the good one.
 
 use super::super::client::{Locker, Recorder, WorldOracles, client};
-use crate::explore::{Size, Violation};
+use crate::explore::Size;
 use crate::harness::{Member, Model, Shape};
 use weft_protocols::locks::{LockKey, Mode};
 use weft_verbs::Wait;
 
 /// A lock that lets everybody in; every node takes it once.
 pub struct Open {
-    /// The world's name.
-    pub name: &'static str,
     /// How many nodes there are.
     pub nodes: u32,
 }
@@ -29,10 +27,6 @@ impl Model for Open {
     type State = ();
     type Oracles = WorldOracles;
 
-    fn name(&self) -> &str {
-        self.name
-    }
-
     fn size(&self) -> Size {
         Size::new([("nodes", self.nodes)])
     }
@@ -49,9 +43,5 @@ impl Model for Open {
         for (node, Member { rt, .. }) in (0..).zip(members) {
             rt.spawn(client(rt.clone(), recorder.clone(), node, LockKey(0), vec![Mode::Exclusive], Door));
         }
-    }
-
-    fn finish(&self, (): &(), _: &[Member], _: &Recorder) -> Result<(), Violation> {
-        Ok(())
     }
 }

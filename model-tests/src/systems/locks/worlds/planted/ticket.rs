@@ -2,7 +2,7 @@
 //! that number. Tickets wrap; if the carry goes into the other part, two nodes are served at once.
 
 use super::super::client::{Locker, Recorder, WorldOracles, client};
-use crate::explore::{Size, Violation};
+use crate::explore::Size;
 use crate::harness::{Member, Model, Shape};
 use crate::named::Named;
 use weft_protocols::locks::{LockKey, Mode};
@@ -16,8 +16,6 @@ const CHANNEL: Channel = Channel(1);
 
 /// A ticket lock whose word is at the first node; every node takes it once.
 pub struct Tickets {
-    /// The world's name.
-    pub name: &'static str,
     /// How many nodes there are.
     pub nodes: u32,
     /// The bug: the tickets' carry goes into the number that is served.
@@ -97,10 +95,6 @@ impl Model for Tickets {
     type State = SimMr;
     type Oracles = WorldOracles;
 
-    fn name(&self) -> &str {
-        self.name
-    }
-
     fn size(&self) -> Size {
         Size::new([("nodes", self.nodes)])
     }
@@ -138,9 +132,5 @@ impl Model for Tickets {
         let parts = if self.carries { Parts::SIDE_BY_SIDE } else { Parts::APART };
         let tickets = move |word| format!("next {}, served {}", parts.drawn(word), parts.served(word));
         (node == 0 && address == memory.addr()).then(|| Named::with("the tickets", tickets))
-    }
-
-    fn finish(&self, _: &SimMr, _: &[Member], _: &Recorder) -> Result<(), Violation> {
-        Ok(())
     }
 }

@@ -17,7 +17,6 @@ use weft_protocols::transport::{Channel, Inbox, Incoming, Mesh, Rank};
 use weft_sim::Sim;
 use weft_verbs::{AccessFlags, MemoryRegion, RemoteSlice, Verbs, Wait};
 
-const NAME: &str = "as-published-pario-buffer-back";
 const CHANNEL: Channel = Channel(0);
 const READ: u8 = 0;
 const WRITE: u8 = 1;
@@ -32,10 +31,6 @@ type Mr = <Sim as Verbs>::Mr;
 impl Model for BufferBack {
     type State = ();
     type Oracles = InOrder;
-
-    fn name(&self) -> &str {
-        NAME
-    }
 
     fn shape(&self) -> Shape {
         Shape { nodes: 2, wait: Wait::Poll, home: None, one_by_one: true }

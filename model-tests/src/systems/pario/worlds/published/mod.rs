@@ -10,61 +10,32 @@ mod staging;
 
 use super::super::history::{Event, What};
 use super::InOrder;
-use crate::explore::{Entry, Expected, Size};
-use crate::harness::{Harness, Member, Model, Recorder};
+use crate::explore::Entry;
+use crate::harness::{Member, Recorder, of_one_size, worlds};
 use crate::history::{ClientId, RequestId};
 use crate::record::Record;
 use weft_protocols::transport::{Channel, Inbox, Incoming, Mesh, Rank};
 use weft_sim::Sim;
 
-/// A reading, and where it lives: each has one size.
-macro_rules! reading {
-    ($model:expr, $about:literal, $expected:ident) => {{
-        let make: fn(&Size) -> _ = |_| Ok(Harness::boxed($model));
-        Entry { name: $model.name(), about: $about, expected: Expected::$expected, keys: &[], make }
-    }};
-}
-
 /// All of them.
 pub(super) fn entries() -> Vec<Entry> {
     use names::{Names, Reading};
-    vec![
-        reading!(
-            buffer_back::BufferBack,
-            "a reader gives up, and writes from the buffer into which its bytes are still to come",
-            Violated
-        ),
-        reading!(
-            staging::StagingBack,
-            "a server takes a place in staging back by a time-out, and offers it to another client",
-            Violated
-        ),
-        reading!(
-            notice::NoticeElsewhere,
-            "the notice of a push comes by another server's queue pair, and not behind the data",
-            Violated
-        ),
-        reading!(
-            moves::Moves,
-            "two servers move a directory each into the other one, and both have looked before",
-            Violated
-        ),
-        reading!(
-            Names(Reading::AnsweredEarly),
-            "a name is told to be made before it is durable",
-            ViolatedUnderFaults
-        ),
-        reading!(
-            Names(Reading::Retried),
-            "a call whose server began anew is asked again, and is executed once more",
-            ViolatedUnderFaults
-        ),
-        reading!(
-            Names(Reading::ObjectsFirst),
-            "a file's objects are made before its name, as PVFS2 does it",
-            ViolatedUnderFaults
-        ),
-    ]
+    worlds! { &[];
+        "as-published-pario-buffer-back" of_one_size(buffer_back::BufferBack) Violated,
+            "a reader gives up, and writes from the buffer into which its bytes are still to come";
+        "as-published-pario-staging-back" of_one_size(staging::StagingBack) Violated,
+            "a server takes a place in staging back by a time-out, and offers it to another client";
+        "as-published-pario-notice-elsewhere" of_one_size(notice::NoticeElsewhere) Violated,
+            "the notice of a push comes by another server's queue pair, and not behind the data";
+        "as-published-pario-moves-unturned" of_one_size(moves::Moves) Violated,
+            "two servers move a directory each into the other one, and both have looked before";
+        "as-published-pario-answered-early" of_one_size(Names(Reading::AnsweredEarly)) ViolatedUnderFaults,
+            "a name is told to be made before it is durable";
+        "as-published-pario-retried" of_one_size(Names(Reading::Retried)) ViolatedUnderFaults,
+            "a call whose server began anew is asked again, and is executed once more";
+        "as-published-pario-objects-first" of_one_size(Names(Reading::ObjectsFirst)) ViolatedUnderFaults,
+            "a file's objects are made before its name, as PVFS2 does it";
+    }
 }
 
 const CHANNEL: Channel = Channel(0);

@@ -27,10 +27,6 @@ impl Model for Moves {
     type State = Vec<Moved>;
     type Oracles = ();
 
-    fn name(&self) -> &'static str {
-        "as-published-pario-moves-unturned"
-    }
-
     fn shape(&self) -> Shape {
         Shape { nodes: 2, wait: Wait::Poll, home: None, one_by_one: true }
     }

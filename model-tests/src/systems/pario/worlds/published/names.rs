@@ -57,14 +57,6 @@ impl Model for Names {
     type State = Orphan;
     type Oracles = InOrder;
 
-    fn name(&self) -> &'static str {
-        match self.0 {
-            Reading::AnsweredEarly => "as-published-pario-answered-early",
-            Reading::Retried => "as-published-pario-retried",
-            Reading::ObjectsFirst => "as-published-pario-objects-first",
-        }
-    }
-
     fn shape(&self) -> Shape {
         Shape { nodes: 2, wait: Wait::Poll, home: None, one_by_one: true }
     }

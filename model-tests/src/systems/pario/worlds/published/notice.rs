@@ -31,10 +31,6 @@ impl Model for NoticeElsewhere {
     type State = ();
     type Oracles = InOrder;
 
-    fn name(&self) -> &'static str {
-        "as-published-pario-notice-elsewhere"
-    }
-
     fn shape(&self) -> Shape {
         Shape { nodes: 3, wait: Wait::Poll, home: None, one_by_one: true }
     }

@@ -34,10 +34,6 @@ impl Model for StagingBack {
     type State = ();
     type Oracles = InOrder;
 
-    fn name(&self) -> &'static str {
-        "as-published-pario-staging-back"
-    }
-
     fn shape(&self) -> Shape {
         Shape { nodes: 3, wait: Wait::Poll, home: None, one_by_one: true }
     }

@@ -9,8 +9,8 @@ mod user;
 use super::super::leftovers;
 use super::setting::Setting;
 use super::transfer::cover_links;
-use crate::explore::{AnyModel, Coverage, Entry, Expected, Key, Size, SizeError, Violation};
-use crate::harness::{Harness, Member, Model, Quits, Recorder, Requests, Shape, at_rest};
+use crate::explore::{Coverage, Entry, Key, Size, SizeError, Violation};
+use crate::harness::{Member, Model, Quits, Recorder, Requests, Shape, at_rest, worlds};
 use crate::oracle::Conduct;
 use listening::{Listening, Server};
 use promises::CallOracles;
@@ -46,76 +46,65 @@ const STOPS: Kind = Kind { listening: Listening::Stops, ..COPIES };
 
 /// The worlds of calls.
 pub(super) fn worlds() -> Vec<Entry> {
-    macro_rules! worlds {
-        ($($name:literal $kind:expr, $calls:literal, $about:literal;)*) => {
-            vec![$(Entry {
-                name: $name,
-                about: $about,
-                expected: Expected::Held,
-                keys: KEYS,
-                make: |size| make($name, $kind, size, $calls),
-            }),*]
-        };
-    }
-    worlds! {
-        "sdp-calls" COPIES, "cWWkfRKex,RRWfex",
+    worlds! { KEYS;
+        "sdp-calls" make(COPIES, "cWWkfRKex,RRWfex") Held,
             "sockets: calls that do not wait, and those that say when they need not: try_write, writable, peek, try_read, readable";
-        "sdp-calls-rails" RAILS, "cWkfRKex,RWfex", "sockets: the same between nodes of two rails";
-        "sdp-calls-zcopy" ZCOPY, "csfex,RRfex", "sockets: peek and try_read of bytes that are advertised";
-        "sdp-calls-both-ways" COPIES, "cWfx+Re,wfx+re", "sockets: at both ends one user writes while another one reads";
-        "sdp-calls-resize" COPIES, "czWkfex,ex", "sockets: private buffers are resized before a write that does not wait";
-        "sdp-aborts" COPIES, "cwb,rwe", "sockets: a stream is aborted while its peer reads and writes";
-        "sdp-aborts-zcopy" ZCOPY, "csb,vse", "sockets: the same while memory is advertised";
-        "sdp-aborts-behind-end" ZCOPY, "cs!fb,fe",
+        "sdp-calls-rails" make(RAILS, "cWkfRKex,RWfex") Held, "sockets: the same between nodes of two rails";
+        "sdp-calls-zcopy" make(ZCOPY, "csfex,RRfex") Held, "sockets: peek and try_read of bytes that are advertised";
+        "sdp-calls-both-ways" make(COPIES, "cWfx+Re,wfx+re") Held, "sockets: at both ends one user writes while another one reads";
+        "sdp-calls-resize" make(COPIES, "czWkfex,ex") Held, "sockets: private buffers are resized before a write that does not wait";
+        "sdp-aborts" make(COPIES, "cwb,rwe") Held, "sockets: a stream is aborted while its peer reads and writes";
+        "sdp-aborts-zcopy" make(ZCOPY, "csb,vse") Held, "sockets: the same while memory is advertised";
+        "sdp-aborts-behind-end" make(ZCOPY, "cs!fb,fe") Held,
             "sockets: the same behind the end of the stream, while its peer, which has ended, reads what is advertised";
-        "sdp-aborts-all" COPIES, "cW+R,RB", "sockets: a node aborts all of its streams under the calls of their users";
-        "sdp-narrow-calls" NARROW, "cWWkfRKex,RRWfex",
+        "sdp-aborts-all" make(COPIES, "cW+R,RB") Held, "sockets: a node aborts all of its streams under the calls of their users";
+        "sdp-narrow-calls" make(NARROW, "cWWkfRKex,RRWfex") Held,
             "sockets: calls that do not wait, where a message waits until the one before it is acknowledged";
-        "sdp-narrow-dropped-write" NARROW, "cwwW!w!wfx,rex", "sockets: the same of writes that are dropped at any moment";
-        "sdp-narrow-aborts" NARROW, "cwwb,rwe", "sockets: the same of a stream that is aborted while its peer reads and writes";
-        "sdp-narrow-listener-stops" NARROW_STOPS, "cwfxcwfx,ex", "sockets: the same of a listener that is dropped at any moment";
-        "sdp-impatient-connect" IMPATIENT, "ccwfex,rfex", "sockets: a connect that takes too long fails, and is made again";
-        "sdp-impatient-read" IMPATIENT, "crrwfex,rwwfex",
+        "sdp-narrow-dropped-write" make(NARROW, "cwwW!w!wfx,rex") Held, "sockets: the same of writes that are dropped at any moment";
+        "sdp-narrow-aborts" make(NARROW, "cwwb,rwe") Held, "sockets: the same of a stream that is aborted while its peer reads and writes";
+        "sdp-narrow-listener-stops" make(NARROW_STOPS, "cwfxcwfx,ex") Held, "sockets: the same of a listener that is dropped at any moment";
+        "sdp-impatient-connect" make(IMPATIENT, "ccwfex,rfex") Held, "sockets: a connect that takes too long fails, and is made again";
+        "sdp-impatient-read" make(IMPATIENT, "crrwfex,rwwfex") Held,
             "sockets: both ends read before they write: a read that takes too long fails, and loses nothing";
-        "sdp-impatient-write" IMPATIENT, "cwwwwfex,wwwwfex",
+        "sdp-impatient-write" make(IMPATIENT, "cwwwwfex,wwwwfex") Held,
             "sockets: both ends write before they read: a write that takes too long fails, and what it took arrives";
-        "sdp-impatient-receive" IMPATIENT_ZCOPY, "cvwwfex,vvwfex",
+        "sdp-impatient-receive" make(IMPATIENT_ZCOPY, "cvwwfex,vvwfex") Held,
             "sockets: both ends give a buffer before they write: a receive that takes too long has it back, and loses nothing";
-        "sdp-impatient-send" IMPATIENT_ZCOPY, "cssfex,svfex",
+        "sdp-impatient-send" make(IMPATIENT_ZCOPY, "cssfex,svfex") Held,
             "sockets: both ends advertise before they read: a send that takes too long has its buffer back, and says what was sent";
-        "sdp-impatient-close" IMPATIENT_ZCOPY, "cs!x,wwwwex",
+        "sdp-impatient-close" make(IMPATIENT_ZCOPY, "cs!x,wwwwex") Held,
             "sockets: a close takes too long, since what a send that was left advertises is not read, and aborts the stream";
-        "sdp-listener-stops" STOPS, "cwfxcwfx,ex", "sockets: a listener is dropped at any moment; who connects later is refused";
-        "sdp-dropped-connect" COPIES, "c!cwfex,rfex", "sockets: a connect is dropped at any moment, and made again";
-        "sdp-dropped-accept" DROPS_ACCEPT, "cwfex,rfex", "sockets: an accept is dropped at any moment, and made again";
-        "sdp-dropped-write" COPIES, "cwwW!w!wfx,rex", "sockets: writes are dropped at any moment: what they took arrives";
-        "sdp-dropped-read" COPIES, "cwWfx,r!R!ex", "sockets: reads are dropped at any moment, and lose nothing";
-        "sdp-dropped-read-zcopy" ZCOPY, "csfx,r!R!ex", "sockets: the same of bytes that are advertised";
-        "sdp-dropped-send" ZCOPY, "cs!swfx,ex", "sockets: a send is dropped at any moment, and carried out all the same";
-        "sdp-dropped-receive" ZCOPY, "csx,v!ex", "sockets: a receive is dropped at any moment, and what comes for it is read by the next call";
-        "sdp-dropped-receive-first" ZCOPY, "crssx,v!+vex+w",
+        "sdp-listener-stops" make(STOPS, "cwfxcwfx,ex") Held, "sockets: a listener is dropped at any moment; who connects later is refused";
+        "sdp-dropped-connect" make(COPIES, "c!cwfex,rfex") Held, "sockets: a connect is dropped at any moment, and made again";
+        "sdp-dropped-accept" make(DROPS_ACCEPT, "cwfex,rfex") Held, "sockets: an accept is dropped at any moment, and made again";
+        "sdp-dropped-write" make(COPIES, "cwwW!w!wfx,rex") Held, "sockets: writes are dropped at any moment: what they took arrives";
+        "sdp-dropped-read" make(COPIES, "cwWfx,r!R!ex") Held, "sockets: reads are dropped at any moment, and lose nothing";
+        "sdp-dropped-read-zcopy" make(ZCOPY, "csfx,r!R!ex") Held, "sockets: the same of bytes that are advertised";
+        "sdp-dropped-send" make(ZCOPY, "cs!swfx,ex") Held, "sockets: a send is dropped at any moment, and carried out all the same";
+        "sdp-dropped-receive" make(ZCOPY, "csx,v!ex") Held, "sockets: a receive is dropped at any moment, and what comes for it is read by the next call";
+        "sdp-dropped-receive-first" make(ZCOPY, "crssx,v!+vex+w") Held,
             "sockets: of two receives that wait the first one is dropped at any moment: the second one has the first bytes";
-        "sdp-left-receive" ZCOPY, "crswx,v?ex+w",
+        "sdp-left-receive" make(ZCOPY, "crswx,v?ex+w") Held,
             "sockets: a receive is left after its first step and dropped later: bytes stay in their order";
-        "sdp-left-receive-read" ZCOPY, "crsrx,v?+rwex+w",
+        "sdp-left-receive-read" make(ZCOPY, "crsrx,v?+rwex+w") Held,
             "sockets: the same while another call waits to read, which has what came for the one that is dropped";
-        "sdp-left-receive-end" ZCOPY, "crsfx,v?+ex+w",
+        "sdp-left-receive-end" make(ZCOPY, "crsfx,v?+ex+w") Held,
             "sockets: the same while another call reads on: it waits for what came first, and is told no end before";
-        "sdp-left-receive-behind" ZCOPY, "crswx,v?+rex+w", "sockets: the same of bytes that come behind";
-        "sdp-left-receive-next" ZCOPY, "crssx,v?+vex+w", "sockets: the same of another receive, and of what is written for it";
-        "sdp-left-receive-waits" ZCOPY, "crsrx,v?+vwex+w",
+        "sdp-left-receive-behind" make(ZCOPY, "crswx,v?+rex+w") Held, "sockets: the same of bytes that come behind";
+        "sdp-left-receive-next" make(ZCOPY, "crssx,v?+vex+w") Held, "sockets: the same of another receive, and of what is written for it";
+        "sdp-left-receive-waits" make(ZCOPY, "crsrx,v?+vwex+w") Held,
             "sockets: the same of another receive for which nothing is written: it has what came for the one that is dropped";
-        "sdp-left-receive-rails" ZCOPY_RAILS, "csx,v?ex", "sockets: a receive is left and dropped between nodes of two rails";
-        "sdp-dropped-close" COPIES, "cwx!,rex", "sockets: a close is dropped at any moment: what was written arrives";
-        "sdp-dropped-close-zcopy" ZCOPY, "cs!x!,ex", "sockets: the same behind a send that was dropped";
-        "sdp-dropped-resize" COPIES, "cz!zwx,ex", "sockets: a resize is dropped at any moment, and made again";
-        "sdp-dropped-stream" ZCOPY, "cesx,v!d",
+        "sdp-left-receive-rails" make(ZCOPY_RAILS, "csx,v?ex") Held, "sockets: a receive is left and dropped between nodes of two rails";
+        "sdp-dropped-close" make(COPIES, "cwx!,rex") Held, "sockets: a close is dropped at any moment: what was written arrives";
+        "sdp-dropped-close-zcopy" make(ZCOPY, "cs!x!,ex") Held, "sockets: the same behind a send that was dropped";
+        "sdp-dropped-resize" make(COPIES, "cz!zwx,ex") Held, "sockets: a resize is dropped at any moment, and made again";
+        "sdp-dropped-stream" make(ZCOPY, "cesx,v!d") Held,
             "sockets: a receive is dropped and then its stream: nobody closes in good faith what is written there";
-        "sdp-dropped-send-abort" ZCOPY, "cs!b,ve", "sockets: a send is dropped at any moment, and the stream aborted";
+        "sdp-dropped-send-abort" make(ZCOPY, "cs!b,ve") Held, "sockets: a send is dropped at any moment, and the stream aborted";
     }
 }
 
-fn make(name: &'static str, kind: Kind, size: &Size, calls: &str) -> Result<Box<dyn AnyModel>, SizeError> {
+fn make(size: &Size, kind: Kind, calls: &str) -> Result<Calls, SizeError> {
     let scripts = Requests::parse(&size.text("calls").unwrap_or_else(|| calls.to_string()));
     size.within("calls", scripts.nodes(), 2..=2)?;
     for node in 0..2 {
@@ -131,12 +120,11 @@ fn make(name: &'static str, kind: Kind, size: &Size, calls: &str) -> Result<Box<
         }
         script::check_end(&users).map_err(|why| SizeError(why.into()))?;
     }
-    Ok(Harness::boxed(Calls { name, kind, scripts }))
+    Ok(Calls { kind, scripts })
 }
 
 /// Scripts of calls on streams between two nodes.
 struct Calls {
-    name: &'static str,
     kind: Kind,
     scripts: Requests,
 }
@@ -166,10 +154,6 @@ impl Calls {
 impl Model for Calls {
     type State = State;
     type Oracles = CallOracles;
-
-    fn name(&self) -> &str {
-        self.name
-    }
 
     fn size(&self) -> Size {
         Size::new([("calls", self.scripts.to_string())])

@@ -179,15 +179,12 @@ impl Explored for CallOracles {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::oracle;
 
     fn said(history: &[(u32, What)]) -> Vec<&'static str> {
-        let (mut oracles, mut said) = (CallOracles::default(), Vec::new());
-        for (node, what) in history {
-            let event = Event { node: *node, stream: 0, what: *what };
-            oracles.observe(&event, &mut |broken| said.push(broken.oracle));
-        }
-        said.extend(oracles.finish(Nanos::ZERO, Nanos::ZERO).iter().map(|broken| broken.oracle));
-        said
+        let event = |&(node, what): &(u32, What)| Event { node, stream: 0, what };
+        let said = oracle::said(&mut CallOracles::default(), history.iter().map(event));
+        said.iter().map(|broken| broken.oracle).collect()
     }
 
     const WRITES: (u32, What) = (0, What::Writes(24));

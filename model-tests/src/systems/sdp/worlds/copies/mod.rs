@@ -8,8 +8,8 @@ use super::super::history::Why;
 use super::super::{PORT, leftovers};
 use super::setting::Setting;
 use super::transfer::{PAYLOAD, cover_links};
-use crate::explore::{AnyModel, Coverage, Entry, Expected, Key, Size, SizeError, Violation};
-use crate::harness::{Harness, Member, Model, Quits, Recorder, Shape, at_rest};
+use crate::explore::{Coverage, Entry, Key, Size, SizeError, Violation};
+use crate::harness::{Member, Model, Quits, Recorder, Shape, at_rest, worlds};
 use crate::oracle::{Conduct, Oracles};
 use crate::record::Record;
 use files::{Full, Given, NAME, Shelf};
@@ -45,7 +45,6 @@ enum Kind {
 
 /// A copy between two nodes: the first one connects.
 struct Copies {
-    name: &'static str,
     kind: Kind,
     setting: Setting,
     /// Owned buffers with more bytes go without a copy; 0 for none.
@@ -58,52 +57,34 @@ pub(super) fn worlds() -> Vec<Entry> {
     const PLAIN: Setting = Setting::PLAIN;
     const RAILS: Setting = Setting::RAILS;
     const CRASHES: Setting = Setting::CRASHES;
-    macro_rules! worlds {
-        ($($name:literal $kind:expr, $setting:expr, $threshold:literal, $bytes:literal, $about:literal;)*) => {
-            vec![$(Entry {
-                name: $name,
-                about: $about,
-                expected: Expected::Held,
-                keys: KEYS,
-                make: |size| make($name, $kind, $setting, $threshold, size, $bytes),
-            }),*]
-        };
-    }
-    worlds! {
-        "sdp-copy" Kind::Put, PLAIN, 0, 40, "sockets: a file is put, through private buffers, and taken";
-        "sdp-copy-zcopy" Kind::Put, PLAIN, 16, 72, "sockets: the same of a file that is written or read by RDMA";
-        "sdp-copy-taken" Kind::Taken, PLAIN, 0, 40, "sockets: a file is taken from the node to which its taker connects";
-        "sdp-copy-empty" Kind::Put, PLAIN, 0, 0, "sockets: a file without a byte is put and taken";
-        "sdp-copy-shorter" Kind::Shorter, PLAIN, 0, 40, "sockets: a file that is put is shorter than it was: nothing is stored";
-        "sdp-copy-refused" Kind::Full(Full::Begin), PLAIN, 0, 20, "sockets: a file is put where there is no room: its sender is told why";
-        "sdp-copy-refused-amid" Kind::Full(Full::Append), PLAIN, 16, 72, "sockets: the same where there was some room, by RDMA";
-        "sdp-copy-refused-last" Kind::Full(Full::Finish), PLAIN, 0, 40, "sockets: the same of a file that cannot be made safe";
-        "sdp-copy-named" Kind::Full(Full::Name), PLAIN, 0, 40,
+    worlds! { KEYS;
+        "sdp-copy" make(Kind::Put, PLAIN, 0, 40) Held, "sockets: a file is put, through private buffers, and taken";
+        "sdp-copy-zcopy" make(Kind::Put, PLAIN, 16, 72) Held, "sockets: the same of a file that is written or read by RDMA";
+        "sdp-copy-taken" make(Kind::Taken, PLAIN, 0, 40) Held, "sockets: a file is taken from the node to which its taker connects";
+        "sdp-copy-empty" make(Kind::Put, PLAIN, 0, 0) Held, "sockets: a file without a byte is put and taken";
+        "sdp-copy-shorter" make(Kind::Shorter, PLAIN, 0, 40) Held, "sockets: a file that is put is shorter than it was: nothing is stored";
+        "sdp-copy-refused" make(Kind::Full(Full::Begin), PLAIN, 0, 20) Held, "sockets: a file is put where there is no room: its sender is told why";
+        "sdp-copy-refused-amid" make(Kind::Full(Full::Append), PLAIN, 16, 72) Held, "sockets: the same where there was some room, by RDMA";
+        "sdp-copy-refused-last" make(Kind::Full(Full::Finish), PLAIN, 0, 40) Held, "sockets: the same of a file that cannot be made safe";
+        "sdp-copy-named" make(Kind::Full(Full::Name), PLAIN, 0, 40) Held,
             "sockets: a file is put whose name cannot be made safe: both ends are told that it has its name";
-        "sdp-copy-rails" Kind::Put, RAILS, 0, 40, "sockets: a file is put, between nodes of two rails";
-        "sdp-copy-zcopy-rails" Kind::Put, RAILS, 16, 20, "sockets: the same by RDMA";
-        "sdp-copy-crashes" Kind::Put, CRASHES, 0, 40, "sockets: a file is put; either node may crash for good";
-        "sdp-copy-dropped" Kind::PutDropped, PLAIN, 0, 40,
+        "sdp-copy-rails" make(Kind::Put, RAILS, 0, 40) Held, "sockets: a file is put, between nodes of two rails";
+        "sdp-copy-zcopy-rails" make(Kind::Put, RAILS, 16, 20) Held, "sockets: the same by RDMA";
+        "sdp-copy-crashes" make(Kind::Put, CRASHES, 0, 40) Held, "sockets: a file is put; either node may crash for good";
+        "sdp-copy-dropped" make(Kind::PutDropped, PLAIN, 0, 40) Held,
             "sockets: whoever puts a file drops the call at any moment: it is stored whole or not at all, and the taker knows";
-        "sdp-copy-dropped-zcopy" Kind::PutDropped, PLAIN, 16, 40, "sockets: the same by RDMA";
-        "sdp-copy-take-dropped" Kind::TakeDropped, PLAIN, 0, 40,
+        "sdp-copy-dropped-zcopy" make(Kind::PutDropped, PLAIN, 16, 40) Held, "sockets: the same by RDMA";
+        "sdp-copy-take-dropped" make(Kind::TakeDropped, PLAIN, 0, 40) Held,
             "sockets: whoever takes a file drops the call at any moment: its sender is not told that it is stored before it is";
     }
 }
 
-fn make(
-    name: &'static str,
-    kind: Kind,
-    setting: Setting,
-    threshold: u32,
-    size: &Size,
-    bytes: u32,
-) -> Result<Box<dyn AnyModel>, SizeError> {
+fn make(size: &Size, kind: Kind, setting: Setting, threshold: u32, bytes: u32) -> Result<Copies, SizeError> {
     let bytes = size.number("bytes")?.unwrap_or(bytes);
     // One that is shorter than it was, and one of which there is a part, has a byte.
     let least = u32::from(matches!(kind, Kind::Shorter | Kind::Full(Full::Append)));
     size.within("bytes", bytes, least..=512)?;
-    Ok(Harness::boxed(Copies { name, kind, setting, threshold, bytes }))
+    Ok(Copies { kind, setting, threshold, bytes })
 }
 
 /// What runs on one of the two nodes.
@@ -216,10 +197,6 @@ impl Side {
 impl Model for Copies {
     type State = State;
     type Oracles = CopyOracles;
-
-    fn name(&self) -> &str {
-        self.name
-    }
 
     fn size(&self) -> Size {
         Size::new([("bytes", self.bytes)])

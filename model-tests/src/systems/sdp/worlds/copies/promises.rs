@@ -181,6 +181,7 @@ impl Explored for CopyOracles {
 mod tests {
     use super::super::super::super::history::Why;
     use super::*;
+    use crate::oracle;
 
     const NAMED: What = What::Named { whole: true };
     const PUT: What = What::PutEnds(End::Stored);
@@ -193,13 +194,9 @@ mod tests {
     }
 
     fn said_of(bytes: u32, usual: (End, End), history: &[What]) -> Vec<&'static str> {
-        let (mut oracles, mut said) = (CopyOracles::new(usual.0, usual.1, bytes), Vec::new());
-        for what in history {
-            let node = u32::from(*what == What::Takes);
-            oracles.observe(&Event { node, what: *what }, &mut |broken| said.push(broken.oracle));
-        }
-        said.extend(oracles.finish(Nanos::ZERO, Nanos::ZERO).iter().map(|broken| broken.oracle));
-        said
+        let event = |&what: &What| Event { node: u32::from(what == What::Takes), what };
+        let said = oracle::said(&mut CopyOracles::new(usual.0, usual.1, bytes), history.iter().map(event));
+        said.iter().map(|broken| broken.oracle).collect()
     }
 
     #[test]
