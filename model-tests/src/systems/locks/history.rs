@@ -108,19 +108,9 @@ impl What {
 
 impl fmt::Display for Event {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} {}", self.at, Timeless(self))
-    }
-}
-
-/// An event in words, without its time.
-pub struct Timeless<'a>(pub &'a Event);
-
-impl fmt::Display for Timeless<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let event = self.0;
-        let what = match event.what {
+        let what = match self.what {
             What::Requested { deadline: None } => "asks".to_string(),
-            What::Requested { deadline: Some(deadline) } if deadline <= event.at => "tries".to_string(),
+            What::Requested { deadline: Some(deadline) } if deadline <= self.at => "tries".to_string(),
             What::Requested { deadline: Some(deadline) } => format!("asks, until {deadline}"),
             What::Granted { token: None } => "is granted".to_string(),
             What::Granted { token: Some(token) } => format!("is granted, token {token}"),
@@ -136,12 +126,12 @@ impl fmt::Display for Timeless<'_> {
             What::Failed(Why::NotSaid | Why::Other) => "fails".to_string(),
             What::Lost => "is lost".to_string(),
             What::Leased { until, .. } => {
-                return write!(f, "n{} has a lease until {until}", event.node());
+                return write!(f, "n{} has a lease until {until}", self.node());
             }
-            What::Crashed => return write!(f, "n{} crashes", event.node()),
-            What::LeftOut => return write!(f, "a view leaves n{} out", event.node()),
+            What::Crashed => return write!(f, "n{} crashes", self.node()),
+            What::LeftOut => return write!(f, "a view leaves n{} out", self.node()),
         };
-        write!(f, "{} {} of lock {}: {what}", event.request, event.mode, event.key)
+        write!(f, "{} {} of lock {}: {what}", self.request, self.mode, self.key)
     }
 }
 
@@ -177,8 +167,7 @@ impl HistoryEvent for Event {
 impl Event {
     /// Something that happens to a node.
     pub fn of_node(at: Nanos, node: u32, what: What) -> Event {
-        let request = RequestId { client: ClientId { node, index: u32::MAX }, number: 0 };
-        Event { at, request, key: LockKey(0), mode: Mode::Exclusive, what }
+        Event { at, request: RequestId::of_node(node), key: LockKey(0), mode: Mode::Exclusive, what }
     }
 }
 

@@ -3,7 +3,7 @@
 //! What a write leaves that fails, or that a crash interrupts, may be a part of it.
 
 use super::super::content::Run;
-use super::super::history::{Call, Event, Timeless, What};
+use super::super::history::{Call, Event, What};
 use crate::history::RequestId;
 use crate::oracle::Oracle;
 use std::collections::BTreeSet;
@@ -32,7 +32,7 @@ impl Oracle<Event> for Whole {
             What::Restarted => self.loose = true,
             What::Failed(_) | What::Stale => self.loose |= self.writes.remove(&event.request),
             What::Has(runs) if !self.loose && !is_of_one(runs) => {
-                return Err(Timeless(event).to_string());
+                return Err(event.to_string());
             }
             _ => _ = self.writes.remove(&event.request),
         }
