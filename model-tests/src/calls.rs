@@ -56,10 +56,10 @@ impl<Q: Data, A: Data> HistoryEvent for Call<Q, A> {
 
 impl<Q: Debug, A: Debug> fmt::Display for Call<Q, A> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Call { at, id, request, answer } = self;
+        let Call { id, request, answer, .. } = self;
         match answer {
-            None => write!(f, "{at} {id} asks: {request:?}"),
-            Some(answer) => write!(f, "{at} {id} is answered: {request:?}: {answer:?}"),
+            None => write!(f, "{id} asks: {request:?}"),
+            Some(answer) => write!(f, "{id} is answered: {request:?}: {answer:?}"),
         }
     }
 }

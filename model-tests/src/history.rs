@@ -32,13 +32,20 @@ pub struct RequestId {
     pub number: u32,
 }
 
+impl RequestId {
+    /// What an event is about that is of a node, and of no request.
+    pub const fn of_node(node: u32) -> RequestId {
+        RequestId { client: ClientId { node, index: u32::MAX }, number: 0 }
+    }
+}
+
 impl fmt::Display for RequestId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}#{}", self.client, self.number)
     }
 }
 
-/// Something that a client saw.
+/// Something that a client saw. It is displayed in words, without its time.
 pub trait HistoryEvent:
     Clone + fmt::Debug + fmt::Display + Serialize + DeserializeOwned + Send + 'static
 {

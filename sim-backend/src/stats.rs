@@ -13,10 +13,8 @@ pub struct Stats {
     pub packets: u64,
     /// Packets that a responder or requester took in.
     pub delivered: u64,
-    /// Packets lost on their way.
+    /// Packets lost on their way, and those that arrived damaged.
     pub dropped: u64,
-    /// Packets that arrived damaged and were dropped by the receiver.
-    pub corrupted: u64,
     /// Messages (requests of any kind) that were executed by a responder.
     pub messages: u64,
     /// Packets sent again after a time-out, a sequence error or receiver-not-ready.

@@ -11,7 +11,7 @@ use std::net::{Shutdown, SocketAddr};
 use std::os::unix::net::UnixStream;
 use std::rc::Rc;
 use std::task::{Context, Poll};
-use weft_verbs::silence::{self, BETWEEN, QUESTIONS, QUIET};
+use weft_verbs::silence::{BETWEEN, QUESTIONS, QUIET};
 use weft_verbs::{OutOfBand, Result, Service, Stream, StreamListener, VerbsError};
 
 /// The machine's network.
@@ -144,7 +144,7 @@ fn notice_death(stream: &net::TcpStream) -> io::Result<()> {
     sockopt::set_socket_keepalive(stream, true)?;
     // While bytes are on their way nothing is asked.
     #[cfg(target_os = "linux")]
-    sockopt::set_tcp_user_timeout(stream, silence::ALL.as_millis() as u32)?;
+    sockopt::set_tcp_user_timeout(stream, (QUIET + BETWEEN * QUESTIONS).as_millis() as u32)?;
     Ok(())
 }
 

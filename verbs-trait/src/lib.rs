@@ -50,6 +50,7 @@ pub mod conformance;
 mod cq;
 mod device;
 mod disk;
+pub mod driver;
 mod error;
 mod memory;
 mod node;

@@ -16,9 +16,6 @@ pub mod silence {
 
     /// The time between two of them.
     pub const BETWEEN: Duration = Duration::from_secs(5);
-
-    /// After so long a stream breaks: of bytes that nobody took the other machine has acknowledged none in this time.
-    pub const ALL: Duration = QUIET.saturating_add(BETWEEN.saturating_mul(QUESTIONS));
 }
 
 /// The machine's ordinary network. Needs [`Caps::OUT_OF_BAND`](crate::Caps::OUT_OF_BAND).

@@ -31,11 +31,9 @@ pub trait Explored: Oracles {
         false
     }
 
-    /// The event in a diagram, if it is worth a mark: its text without the time, unless a model says otherwise.
+    /// The event in a diagram, if it is worth a mark: in its own words, unless a model says otherwise.
     fn mark(event: &Self::Event) -> Option<TraceEvent> {
-        let text = event.to_string();
-        let text = text.strip_prefix(&event.at().to_string()).unwrap_or(&text).trim_start().to_owned();
-        Some(TraceEvent::Note { node: event.node(), text })
+        Some(TraceEvent::Note { node: event.node(), text: event.to_string() })
     }
 }
 

@@ -12,9 +12,6 @@ pub(crate) const PROGRESS: &str = "progress";
 pub trait CallEvent: HistoryEvent {
     /// The request that the call is of.
     fn request(&self) -> RequestId;
-
-    /// The event in words, without its time.
-    fn words(&self) -> String;
 }
 
 /// Once faults stop, every call returns.
@@ -65,8 +62,7 @@ impl<E: CallEvent> Returns<E> {
             oracle: self.name(),
             at: now,
             text: format!(
-                "{} and does not return since {}; the last fault was over {healthy} ago",
-                open.words(),
+                "{open} and does not return since {}; the last fault was over {healthy} ago",
                 open.at()
             ),
         })

@@ -32,12 +32,10 @@ impl EventLog {
 
     /// A client sees something.
     pub fn note(&self, event: &impl HistoryEvent) {
-        let (at, node) = (event.at(), NodeId(event.node()));
-        let text = event.to_string();
-        // The line begins with the time.
-        let details = text.strip_prefix(&at.to_string()).unwrap_or(&text).trim_start();
+        let (at, node, details) = (event.at(), NodeId(event.node()), event.to_string());
+        let line = Line { at, node, kind: Kind::Note, details: &details };
         // Writing to a string cannot fail.
-        let _ = writeln!(self.0.borrow_mut().waiting, "{}", Line { at, node, kind: Kind::Note, details });
+        let _ = writeln!(self.0.borrow_mut().waiting, "{line}");
     }
 
     /// Writes what waits, with names.

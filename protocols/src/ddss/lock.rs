@@ -83,7 +83,6 @@ impl<V: Verbs> Ddss<V> {
                 return Ok(true);
             }
             if !entered && !now.is_free() {
-                self.0.stats.borrow_mut().lock_misses += 1;
                 return Ok(false);
             }
         }

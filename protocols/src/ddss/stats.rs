@@ -15,8 +15,6 @@ pub struct DdssStats {
     pub puts: u64,
     /// Compare-and-swaps that found another header than they guessed, and were tried again.
     pub swap_misses: u64,
-    /// Attempts at a lock that somebody had.
-    pub lock_misses: u64,
     /// Calls that asked a home for a turn.
     pub turns: u64,
     /// Operations whose completion said that they may have been executed.

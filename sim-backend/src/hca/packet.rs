@@ -3,6 +3,7 @@
 use super::{Atomic, Buffers, Deth, GRH, HcaId, Route};
 use crate::fault;
 use crate::in_place::clone_in_place;
+use crate::profile::header::{AETH, ATOMIC, ATOMIC_ACK, BASE, DETH, IMMEDIATE, RETH};
 use weft_verbs::{Nanos, Psn, QpNum, RnrTimer};
 
 /// A queue pair of an adapter.
@@ -329,25 +330,19 @@ impl Body {
         )
     }
 
-    /// Bytes of headers and checks on an InfiniBand link: LRH 8, BTH 12, ICRC 4, VCRC 2, and the operation's
-    /// extended headers (IBA 5.2, 9.3).
+    /// Bytes of headers and checks on an InfiniBand link, with the operation's extended headers (IBA 5.2, 9.3).
     pub const fn header_bytes(&self) -> u32 {
-        const PLAIN: u32 = 26;
-        const IMM: u32 = 4;
-        const RETH: u32 = 16;
-        const AETH: u32 = 4;
-        const DETH: u32 = 8;
-        PLAIN
-            + match self {
-                Body::Send { imm, .. } => IMM * imm.is_some() as u32,
-                Body::Write { to, imm, .. } => RETH * to.is_some() as u32 + IMM * imm.is_some() as u32,
-                Body::ReadRequest { .. } => RETH,
-                Body::AtomicRequest { .. } => 28,
-                Body::ReadResponse { part, .. } => AETH * !matches!(part, Part::Middle) as u32,
-                Body::AtomicResponse { .. } => AETH + 8,
-                Body::Ack { .. } => AETH,
-                Body::Datagram(deth) => GRH + DETH + IMM * deth.imm.is_some() as u32,
-            }
+        let extended = match self {
+            Body::Send { imm, .. } => IMMEDIATE * imm.is_some() as u64,
+            Body::Write { to, imm, .. } => RETH * to.is_some() as u64 + IMMEDIATE * imm.is_some() as u64,
+            Body::ReadRequest { .. } => RETH,
+            Body::AtomicRequest { .. } => ATOMIC,
+            Body::ReadResponse { part, .. } => AETH * !matches!(part, Part::Middle) as u64,
+            Body::AtomicResponse { .. } => AETH + ATOMIC_ACK,
+            Body::Ack { .. } => AETH,
+            Body::Datagram(deth) => GRH as u64 + DETH + IMMEDIATE * deth.imm.is_some() as u64,
+        };
+        (BASE + extended) as u32
     }
 
     /// Bytes that cross the host's bus for a packet with so much payload: an atomic's old value goes to memory

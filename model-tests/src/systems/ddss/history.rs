@@ -179,20 +179,6 @@ impl From<&DdssError> for Why {
 }
 
 impl What {
-    /// Whether a call begins.
-    pub const fn begins(self) -> bool {
-        matches!(
-            self,
-            What::Gets
-                | What::GetsEarlier { .. }
-                | What::Puts
-                | What::Exchanges
-                | What::ExchangesTwice
-                | What::Releases
-                | What::Finds
-        )
-    }
-
     /// How often a call puts that begins.
     pub const fn puts(self) -> u64 {
         match self {
@@ -206,8 +192,7 @@ impl What {
 impl Event {
     /// Something that happens to a node.
     pub fn of_node(at: Nanos, node: u32, what: What) -> Event {
-        let request = RequestId { client: ClientId { node, index: u32::MAX }, number: 0 };
-        Event { at_ns: at.0, request, segment: 0, life: 0, what }
+        Event { at_ns: at.0, request: RequestId::of_node(node), segment: 0, life: 0, what }
     }
 }
 
@@ -250,24 +235,11 @@ impl CallEvent for Event {
     fn request(&self) -> RequestId {
         self.request
     }
-
-    fn words(&self) -> String {
-        Timeless(self).to_string()
-    }
 }
 
 impl fmt::Display for Event {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} {}", self.at(), Timeless(self))
-    }
-}
-
-/// An event in words, without its time.
-pub struct Timeless<'a>(pub &'a Event);
-
-impl fmt::Display for Timeless<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Event { request, segment, life, what, .. } = *self.0;
+        let Event { request, segment, life, what, .. } = *self;
         match what {
             What::Crashed => return write!(f, "n{} crashes", request.client.node),
             What::LeftOut => return write!(f, "a view leaves n{} out", request.client.node),

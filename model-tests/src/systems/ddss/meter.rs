@@ -1,7 +1,7 @@
 //! What is measured of shared segments: what became of calls, and how long they took.
 
 use super::history::{Event, Value, What};
-use crate::history::{HistoryEvent, RequestId};
+use crate::history::{HistoryEvent, RequestId, Stage};
 use crate::metrics::Times;
 use crate::record::Meter;
 use std::collections::BTreeMap;
@@ -48,7 +48,7 @@ impl DdssMeter {
 
 impl Meter<Event> for DdssMeter {
     fn measure(&mut self, event: &Event) {
-        if event.what.begins() {
+        if event.stage() == Stage::Asked {
             self.began.insert(event.request, event.at());
             return;
         }

@@ -6,8 +6,8 @@ mod earlier;
 mod exchanges;
 mod losses;
 
-use super::history::{Event, Timeless, Value, What};
-use crate::history::{HistoryEvent, RequestId};
+use super::history::{Event, Value, What};
+use crate::history::{HistoryEvent, RequestId, Stage};
 use crate::oracle::{Oracle, Oracles, Returns, Violation, show};
 use alone::Alone;
 use causes::Causes;
@@ -158,10 +158,10 @@ impl Latest {
         segment.complete(event.at(), version, self.allowed.looks_back());
         let puts = matches!(event.what, What::Put { .. });
         if version < least || (puts && version == least) {
-            return Err(format!("{}, but version {least} was completed before {since}", Timeless(event)));
+            return Err(format!("{event}, but version {least} was completed before {since}"));
         }
         match value {
-            Some(value) => segment.names(version, value).map_err(|why| format!("{}; {why}", Timeless(event))),
+            Some(value) => segment.names(version, value).map_err(|why| format!("{event}; {why}")),
             None => Ok(()),
         }
     }
@@ -185,7 +185,7 @@ impl Oracle<Event> for Latest {
     }
 
     fn observe(&mut self, event: &Event) -> Result<(), String> {
-        if event.what.begins() {
+        if event.stage() == Stage::Asked {
             self.begins(event);
             return Ok(());
         }
@@ -240,8 +240,8 @@ impl Oracle<Event> for Whole {
         match value {
             Value::Zero => Ok(()),
             Value::Of(request) if self.puts.get(&request) == Some(&event.segment) => Ok(()),
-            Value::Of(_) => Err(format!("{}, which was not put to this segment", Timeless(event))),
-            Value::Torn => Err(Timeless(event).to_string()),
+            Value::Of(_) => Err(format!("{event}, which was not put to this segment")),
+            Value::Torn => Err(event.to_string()),
         }
     }
 }
@@ -267,13 +267,13 @@ impl Gone {
         let late = self.began.get(&event.request).is_some_and(|before| before.contains(&event.life));
         match event.what {
             What::Gone if !self.begun.contains(&event.segment) => {
-                Err(format!("{}, and nobody has released it", Timeless(event)))
+                Err(format!("{event}, and nobody has released it"))
             }
             What::Gone | What::Locked | What::Lost | What::Failed(_) => Ok(()),
-            What::Found if late => Err(format!("{}, which was gone before the call", Timeless(event))),
-            _ if late => Err(format!("{}, which was released before the call", Timeless(event))),
+            What::Found if late => Err(format!("{event}, which was gone before the call")),
+            _ if late => Err(format!("{event}, which was released before the call")),
             What::Released if self.released.contains(&(event.segment, event.life)) => {
-                Err(format!("{}, and so has another call", Timeless(event)))
+                Err(format!("{event}, and so has another call"))
             }
             _ => Ok(()),
         }
@@ -295,7 +295,7 @@ impl Oracle<Event> for Gone {
         if matches!(event.what, What::Crashed | What::LeftOut) {
             return lost;
         }
-        if event.what.begins() {
+        if event.stage() == Stage::Asked {
             if event.what == What::Releases {
                 self.begun.insert(name);
             }

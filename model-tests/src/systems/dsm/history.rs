@@ -1,6 +1,6 @@
 //! What the threads of shared memory did, and what they saw.
 
-use crate::history::{ClientId, HistoryEvent, RequestId, Stage};
+use crate::history::{HistoryEvent, RequestId, Stage};
 use crate::oracle::CallEvent;
 use serde::{Deserialize, Serialize};
 use std::fmt;
@@ -142,8 +142,7 @@ impl From<&DsmError> for Why {
 impl Event {
     /// Something that happens to a node.
     pub fn of_node(at: Nanos, node: u32, what: What) -> Event {
-        let request = RequestId { client: ClientId { node, index: u32::MAX }, number: 0 };
-        Event { at_ns: at.0, request, what }
+        Event { at_ns: at.0, request: RequestId::of_node(node), what }
     }
 }
 
@@ -200,24 +199,11 @@ impl CallEvent for Event {
     fn request(&self) -> RequestId {
         self.request
     }
-
-    fn words(&self) -> String {
-        Timeless(self).to_string()
-    }
 }
 
 impl fmt::Display for Event {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} {}", self.at(), Timeless(self))
-    }
-}
-
-/// An event in words, without its time.
-pub struct Timeless<'a>(pub &'a Event);
-
-impl fmt::Display for Timeless<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Event { request, what, .. } = *self.0;
+        let Event { request, what, .. } = *self;
         match what {
             What::Accesses { word, op } => write!(f, "{request}: {op:?} of word {word}"),
             What::Accessed { word, op, found, place: At(version, stores), .. } => {

@@ -11,7 +11,7 @@ pub use memories::One;
 pub use sequential::Sequential;
 
 use super::apps::{Answer, Application, Input};
-use super::history::{Event, Timeless, What};
+use super::history::{Event, What};
 use crate::history::{ClientId, HistoryEvent};
 use crate::oracle::{Oracle, Oracles, Returns, Violation, show};
 use std::cell::OnceCell;
@@ -45,11 +45,7 @@ impl Oracle<Event> for Together {
                 *left += 1;
                 let (entered, left) = (entered.len() as u32, *left);
                 if entered < self.parties {
-                    return Err(format!(
-                        "{}, and {entered} of {} have entered",
-                        Timeless(event),
-                        self.parties
-                    ));
+                    return Err(format!("{event}, and {entered} of {} have entered", self.parties));
                 }
                 if left == self.parties {
                     self.rounds.remove(&round);
@@ -192,7 +188,7 @@ impl Oracles for DsmOracles {
         let unexplained = self.sequential.all().flat_map(Sequential::unexplained).map(|event| Violation {
             oracle: self.sequential.name(),
             at: event.at(),
-            text: format!("{}, which no store explains", Timeless(event)),
+            text: format!("{event}, which no store explains"),
         });
         let unnamed = self.by_name.unnamed().map(|event| Violation {
             oracle: self.by_name.name(),

@@ -3,47 +3,51 @@
 //! A history is recorded at the client's side of the interface, since that is where the promises are made: a
 //! grant counts from the moment a client's `lock` returns until the moment before it calls `unlock`.
 
-use crate::history::{ClientId, HistoryEvent, RequestId, Stage};
+pub use weft_protocols::locks::Token;
+
+use crate::history::{HistoryEvent, RequestId, Stage, nanos};
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use weft_protocols::locks::{LockError, LockKey, Mode};
 use weft_verbs::Nanos;
 
-/// A grant's fencing token, as its scheme orders them. Schemes that remember nothing have none.
-pub type Token = weft_protocols::locks::Token;
-
 /// Something that a client saw.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(from = "Wire", into = "Wire")]
 pub struct Event {
     /// When, by the clock of the client's node; see [`HistoryEvent::at`].
+    #[serde(with = "nanos")]
     pub at: Nanos,
     /// The request it is about.
     pub request: RequestId,
     /// The lock that the request is for.
+    #[serde(with = "KeyData")]
     pub key: LockKey,
     /// The mode that it asks for. A hold that was downgraded is a shared one from then on.
+    #[serde(with = "ModeData")]
     pub mode: Mode,
     /// What happened to it.
     pub what: What,
 }
 
 /// What happened to a request.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum What {
     /// The client calls `lock`, `lock_until` or `try_lock`.
     Requested {
         /// When it stops waiting, if it does, by the clock of the client's node; at once, if it only tries.
+        #[serde(with = "deadline")]
         deadline: Option<Nanos>,
     },
     /// The call returned with a grant.
     Granted {
-        /// The grant's fencing token.
+        /// The grant's fencing token. Schemes that remember nothing have none.
+        #[serde(with = "token")]
         token: Option<Token>,
     },
     /// The client calls `downgrade`, and goes on sharing what it held exclusively.
     Downgraded {
         /// The token that it has from now on.
+        #[serde(with = "token")]
         token: Option<Token>,
     },
     /// Nothing else can happen any more before the client gives back what it holds. Only explored worlds know that.
@@ -53,6 +57,7 @@ pub enum What {
     /// The call returned without a grant because its deadline passed.
     TimedOut {
         /// How long before its deadline that was, by the clock of the client's node, which alone knows.
+        #[serde(with = "nanos")]
         early: Nanos,
     },
     /// A `try_lock` returned without a grant because the lock was not free.
@@ -65,6 +70,7 @@ pub enum What {
     /// counts until then.
     Leased {
         /// Until when.
+        #[serde(with = "nanos")]
         until: Nanos,
         /// Which lineage: tokens of two have no order.
         lineage: u64,
@@ -108,19 +114,9 @@ impl What {
 
 impl fmt::Display for Event {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} {}", self.at, Timeless(self))
-    }
-}
-
-/// An event in words, without its time.
-pub struct Timeless<'a>(pub &'a Event);
-
-impl fmt::Display for Timeless<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let event = self.0;
-        let what = match event.what {
+        let what = match self.what {
             What::Requested { deadline: None } => "asks".to_string(),
-            What::Requested { deadline: Some(deadline) } if deadline <= event.at => "tries".to_string(),
+            What::Requested { deadline: Some(deadline) } if deadline <= self.at => "tries".to_string(),
             What::Requested { deadline: Some(deadline) } => format!("asks, until {deadline}"),
             What::Granted { token: None } => "is granted".to_string(),
             What::Granted { token: Some(token) } => format!("is granted, token {token}"),
@@ -136,12 +132,12 @@ impl fmt::Display for Timeless<'_> {
             What::Failed(Why::NotSaid | Why::Other) => "fails".to_string(),
             What::Lost => "is lost".to_string(),
             What::Leased { until, .. } => {
-                return write!(f, "n{} has a lease until {until}", event.node());
+                return write!(f, "n{} has a lease until {until}", self.node());
             }
-            What::Crashed => return write!(f, "n{} crashes", event.node()),
-            What::LeftOut => return write!(f, "a view leaves n{} out", event.node()),
+            What::Crashed => return write!(f, "n{} crashes", self.node()),
+            What::LeftOut => return write!(f, "a view leaves n{} out", self.node()),
         };
-        write!(f, "{} {} of lock {}: {what}", event.request, event.mode, event.key)
+        write!(f, "{} {} of lock {}: {what}", self.request, self.mode, self.key)
     }
 }
 
@@ -177,108 +173,59 @@ impl HistoryEvent for Event {
 impl Event {
     /// Something that happens to a node.
     pub fn of_node(at: Nanos, node: u32, what: What) -> Event {
-        let request = RequestId { client: ClientId { node, index: u32::MAX }, number: 0 };
-        Event { at, request, key: LockKey(0), mode: Mode::Exclusive, what }
+        Event { at, request: RequestId::of_node(node), key: LockKey(0), mode: Mode::Exclusive, what }
     }
 }
 
-/// An event as it travels between machines, in plain numbers.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-struct Wire {
-    at: u64,
-    node: u32,
-    client: u32,
-    number: u32,
-    key: u64,
-    shared: bool,
-    what: Kind,
-    value: Option<u64>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    lineage: Option<u64>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    why: Option<Why>,
+/// A key as it travels between machines. Protocols and the contract have types of their own for numbers, and no `serde`.
+#[derive(Serialize, Deserialize)]
+#[serde(remote = "LockKey")]
+struct KeyData(u64);
+
+/// A mode as it travels.
+#[derive(Serialize, Deserialize)]
+#[serde(remote = "Mode")]
+enum ModeData {
+    Shared,
+    Exclusive,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-enum Kind {
-    Requested,
-    Granted,
-    Downgraded,
-    Outlasts,
-    Released,
-    TimedOut,
-    Refused,
-    Failed,
-    Lost,
-    Leased,
-    Crashed,
-    LeftOut,
-}
+/// A deadline, where there is one, as it travels.
+mod deadline {
+    use serde::{Deserialize, Deserializer, Serialize, Serializer};
+    use weft_verbs::Nanos;
 
-impl From<Event> for Wire {
-    fn from(event: Event) -> Wire {
-        let (what, value) = match event.what {
-            What::Requested { deadline } => (Kind::Requested, deadline.map(|at| at.0)),
-            What::Granted { token } => (Kind::Granted, token.map(|token| token.0)),
-            What::Downgraded { token } => (Kind::Downgraded, token.map(|token| token.0)),
-            What::Outlasts => (Kind::Outlasts, None),
-            What::Released => (Kind::Released, None),
-            What::TimedOut { early } => (Kind::TimedOut, Some(early.0).filter(|early| *early > 0)),
-            What::Refused => (Kind::Refused, None),
-            What::Failed(_) => (Kind::Failed, None),
-            What::Lost => (Kind::Lost, None),
-            What::Leased { until, .. } => (Kind::Leased, Some(until.0)),
-            What::Crashed => (Kind::Crashed, None),
-            What::LeftOut => (Kind::LeftOut, None),
-        };
-        let lineage = match event.what {
-            What::Leased { lineage, .. } => Some(lineage),
-            _ => None,
-        };
-        let why = match event.what {
-            What::Failed(why) => Some(why),
-            _ => None,
-        };
-        let ClientId { node, index: client } = event.request.client;
-        let (number, key, shared) = (event.request.number, event.key.0, event.mode == Mode::Shared);
-        Wire { at: event.at.0, node, client, number, key, shared, what, value, lineage, why }
+    pub fn serialize<S: Serializer>(deadline: &Option<Nanos>, to: S) -> Result<S::Ok, S::Error> {
+        deadline.map(|at| at.0).serialize(to)
+    }
+
+    pub fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Nanos>, D::Error> {
+        Ok(Option::deserialize(from)?.map(Nanos))
     }
 }
 
-impl From<Wire> for Event {
-    fn from(wire: Wire) -> Event {
-        let token = wire.value.map(weft_protocols::locks::Token);
-        let what = match wire.what {
-            Kind::Requested => What::Requested { deadline: wire.value.map(Nanos) },
-            Kind::Granted => What::Granted { token },
-            Kind::Downgraded => What::Downgraded { token },
-            Kind::Outlasts => What::Outlasts,
-            Kind::Released => What::Released,
-            Kind::TimedOut => What::TimedOut { early: Nanos(wire.value.unwrap_or(0)) },
-            Kind::Refused => What::Refused,
-            Kind::Failed => What::Failed(wire.why.unwrap_or(Why::Other)),
-            Kind::Lost => What::Lost,
-            Kind::Leased => {
-                let (until, lineage) = (wire.value.unwrap_or(0), wire.lineage.unwrap_or(0));
-                What::Leased { until: Nanos(until), lineage }
-            }
-            Kind::Crashed => What::Crashed,
-            Kind::LeftOut => What::LeftOut,
-        };
-        let client = ClientId { node: wire.node, index: wire.client };
-        let request = RequestId { client, number: wire.number };
-        let mode = if wire.shared { Mode::Shared } else { Mode::Exclusive };
-        Event { at: Nanos(wire.at), request, key: LockKey(wire.key), mode, what }
+/// A token, where there is one, as it travels.
+mod token {
+    use super::Token;
+    use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+    pub fn serialize<S: Serializer>(token: &Option<Token>, to: S) -> Result<S::Ok, S::Error> {
+        token.map(|token| token.0).serialize(to)
+    }
+
+    pub fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Token>, D::Error> {
+        Ok(Option::deserialize(from)?.map(Token))
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::history::ClientId;
 
     #[test]
     fn events_survive_the_way_and_a_deadline_moves_with_the_clock() {
-        let token = Some(weft_protocols::locks::Token(9));
+        let token = Some(Token(9));
         let whats = [
             What::Requested { deadline: None },
             What::Requested { deadline: Some(Nanos(7)) },

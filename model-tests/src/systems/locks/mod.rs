@@ -13,6 +13,7 @@ pub mod worlds;
 pub use meter::{Ends, Home, LockMeter};
 
 use crate::MeshCounts;
+use crate::counted::counted;
 use crate::explore::Entry;
 use crate::fields::{Dice, Rule, Share, Span, Spread};
 use crate::history::{ClientId, RequestId};
@@ -43,6 +44,14 @@ pub struct Plans {
     work: Rc<LockWork>,
     keys: Rc<KeyPicker>,
     seed: u64,
+}
+
+counted! {
+    /// What a lock service counted.
+    LockCounts from LockStats {
+        messages_sent, compare_swaps, fetch_adds, swap_misses, unknown_outcomes, downgrades, rebuilds,
+        out_of_turn, malformed,
+    }
 }
 
 impl System for Locks {
@@ -293,9 +302,9 @@ fn fairness(bypass: MostBypassed) -> Group {
 
 fn protocol(locks: &LockCounts, mesh: &MeshCounts) -> Group {
     let counts = [
-        ("messages", "messages between nodes", locks.messages),
-        ("atomics", "remote atomics", locks.atomics),
-        ("atomic_retries", "  tried again with another guess", locks.atomic_retries),
+        ("messages", "messages between nodes", locks.messages_sent),
+        ("atomics", "remote atomics", locks.compare_swaps + locks.fetch_adds),
+        ("atomic_retries", "  tried again with another guess", locks.swap_misses),
         ("unknown_outcomes", "  outcome unknown after an error", locks.unknown_outcomes),
         ("downgrades", "exclusive holds downgraded", locks.downgrades),
         ("rebuilds", "lock words rebuilt", locks.rebuilds),
@@ -304,53 +313,4 @@ fn protocol(locks: &LockCounts, mesh: &MeshCounts) -> Group {
         ("duplicates", "messages that came twice, dropped", mesh.duplicates),
     ];
     Group::new("protocol", "Protocol", Layout::Column("what"), &counts)
-}
-
-/// What a lock service counted.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
-pub struct LockCounts {
-    /// Messages between peers.
-    pub messages: u64,
-    /// Remote atomics that were posted.
-    pub atomics: u64,
-    /// Atomics that had to be posted again with another guess, because the word had changed.
-    pub atomic_retries: u64,
-    /// Atomics whose completion said that they may have been executed.
-    pub unknown_outcomes: u64,
-    /// Exclusive holds that became shared ones.
-    pub downgrades: u64,
-    /// Lock words that were rebuilt because an atomic's outcome stayed unknown.
-    pub rebuilds: u64,
-    /// Messages that no member of the protocol should have sent.
-    pub out_of_turn: u64,
-    /// Messages that could not be read.
-    pub malformed: u64,
-}
-
-impl From<LockStats> for LockCounts {
-    fn from(stats: LockStats) -> LockCounts {
-        LockCounts {
-            messages: stats.messages_sent,
-            atomics: stats.compare_swaps + stats.fetch_adds,
-            atomic_retries: stats.swap_misses,
-            unknown_outcomes: stats.unknown_outcomes,
-            downgrades: stats.downgrades,
-            rebuilds: stats.rebuilds,
-            out_of_turn: stats.out_of_turn,
-            malformed: stats.malformed,
-        }
-    }
-}
-
-impl std::ops::AddAssign for LockCounts {
-    fn add_assign(&mut self, other: LockCounts) {
-        self.messages += other.messages;
-        self.atomics += other.atomics;
-        self.atomic_retries += other.atomic_retries;
-        self.unknown_outcomes += other.unknown_outcomes;
-        self.downgrades += other.downgrades;
-        self.rebuilds += other.rebuilds;
-        self.out_of_turn += other.out_of_turn;
-        self.malformed += other.malformed;
-    }
 }

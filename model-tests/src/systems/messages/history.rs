@@ -93,7 +93,7 @@ impl HistoryEvent for Event {
 
 impl fmt::Display for Event {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} n{} ", self.at, self.node)?;
+        write!(f, "n{} ", self.node)?;
         match self.what {
             What::Sent { to, sent, bytes } => write!(f, "sends {sent} to n{to}, {bytes} bytes"),
             What::Arrived { from, sent, .. } => write!(f, "receives {sent} from n{from}"),

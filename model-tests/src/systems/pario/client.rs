@@ -397,8 +397,7 @@ impl<V: Verbs, R: Record<Event>> Teller<'_, V, R> {
                 client.files.vanish();
                 client.open = None;
                 // What it had asked for has nobody who is told.
-                let of = ClientId { node: self.id.client.node, index: u32::MAX };
-                let request = RequestId { client: of, number: 0 };
+                let request = RequestId::of_node(self.id.client.node);
                 self.record.record(Event { at_ns: self.rt.now().0, request, what: What::Restarted });
                 self.come(client)
             }

@@ -186,16 +186,6 @@ impl CallEvent for Event {
     fn request(&self) -> RequestId {
         self.request
     }
-
-    fn words(&self) -> String {
-        Timeless(self).to_string()
-    }
-}
-
-impl fmt::Display for Event {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} {}", self.at(), Timeless(self))
-    }
 }
 
 /// Whose word a file's attributes are, in words.
@@ -211,13 +201,10 @@ impl fmt::Display for Said {
     }
 }
 
-/// An event in words, without its time.
-pub struct Timeless<'a>(pub &'a Event);
-
-impl fmt::Display for Timeless<'_> {
+impl fmt::Display for Event {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}: ", self.0.request)?;
-        match &self.0.what {
+        write!(f, "{}: ", self.request)?;
+        match &self.what {
             What::Calls(call) => write!(f, "calls {call}"),
             What::Opened(handle) => write!(f, "has opened {handle:x}"),
             What::Done => f.write_str("is done"),

@@ -159,8 +159,7 @@ impl System for Files {
     }
 
     fn restarted<R: Record<Event>>(node: u32, at: Nanos, record: &R) {
-        let request = RequestId { client: ClientId { node, index: u32::MAX }, number: 0 };
-        record.record(Event { at_ns: at.0, request, what: What::Restarted });
+        record.record(Event { at_ns: at.0, request: RequestId::of_node(node), what: What::Restarted });
     }
 
     fn client<V: Verbs>(service: &Service<V>, _: ClientId) -> Client<V> {

@@ -132,16 +132,7 @@ impl HistoryEvent for Event {
 
 impl fmt::Display for Event {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} {}", self.at(), Timeless(self))
-    }
-}
-
-/// An event in words, without its time.
-pub struct Timeless<'a>(pub &'a Event);
-
-impl fmt::Display for Timeless<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Event { node, request, what, .. } = self.0;
+        let Event { node, request, what, .. } = self;
         let damage = |intact: &bool| if *intact { "" } else { ", and not those that were written" };
         write!(f, "{request}: ")?;
         match what {

@@ -1,6 +1,6 @@
 //! The promises of sockets: what is written is read, in order and once; and links that break are a stall and no error.
 
-use super::history::{Event, Timeless, What, Why};
+use super::history::{Event, What, Why};
 use super::workload::FailoverMode;
 use crate::history::{ClientId, RequestId};
 use crate::oracle::{Oracle, Oracles, PROGRESS, Violation, show};
@@ -173,7 +173,7 @@ impl Oracle<Event> for Bytes<'_> {
             What::Surplus => false,
             _ => true,
         };
-        if right { Ok(()) } else { Err(Timeless(event).to_string()) }
+        if right { Ok(()) } else { Err(event.to_string()) }
     }
 }
 
@@ -213,7 +213,7 @@ impl Oracle<Event> for Unbroken {
             What::Fails(Why::Dropped) => Ok(()),
             // A stream that is dropped closes or resets, by what was written and is unread.
             What::Breaks(Why::Reset | Why::UnexpectedEnd) if self.is_dropped => Ok(()),
-            What::Moved { .. } | What::Fails(_) | What::Breaks(_) => Err(Timeless(event).to_string()),
+            What::Moved { .. } | What::Fails(_) | What::Breaks(_) => Err(event.to_string()),
             _ => Ok(()),
         }
     }

@@ -86,11 +86,7 @@ impl World {
     fn disturb(&mut self, id: u32, flow: Option<Key>, arrival: Nanos, verdict: Verdict) {
         match verdict {
             Verdict::Pass => self.queue(id, flow, arrival),
-            Verdict::Drop => self.lose(id),
-            Verdict::Corrupt => {
-                self.state.stats.corrupted += 1;
-                self.lose(id);
-            }
+            Verdict::Drop | Verdict::Corrupt => self.lose(id),
             Verdict::Delay(late) => {
                 self.log_way(Kind::Disturb, id);
                 self.out_of_order(Cargo::Packet(id), arrival + late);

@@ -1,6 +1,6 @@
 //! The holder of the lock alone.
 
-use super::super::history::{Event, Timeless, What};
+use super::super::history::{Event, What};
 use crate::history::RequestId;
 use crate::oracle::Oracle;
 use std::collections::{BTreeMap, BTreeSet};
@@ -45,7 +45,7 @@ impl Alone {
         let segment = self.segments.entry((event.segment, event.life)).or_default();
         segment.got.insert(version);
         if segment.amid.contains(&version) {
-            return Err(format!("{}, which its holder has superseded under the lock", Timeless(event)));
+            return Err(format!("{event}, which its holder has superseded under the lock"));
         }
         Ok(())
     }
@@ -56,13 +56,13 @@ impl Alone {
         let seen = self.got(event, got);
         let Some(put) = put else { return seen };
         if put != got + 1 + u64::from(twice) {
-            return Err(Timeless(event).to_string());
+            return Err(event.to_string());
         }
         if self.hides && twice {
             let (amid, segment) = (put - 1, self.segments.entry((event.segment, event.life)).or_default());
             segment.amid.insert(amid);
             if segment.got.contains(&amid) {
-                return Err(format!("{}, and another one got version {amid} meanwhile", Timeless(event)));
+                return Err(format!("{event}, and another one got version {amid} meanwhile"));
             }
         }
         seen

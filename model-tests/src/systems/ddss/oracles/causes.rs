@@ -1,8 +1,8 @@
 //! What a call says that fails.
 
-use super::super::history::{Event, Timeless, What, Why};
+use super::super::history::{Event, What, Why};
 use super::home;
-use crate::history::{HistoryEvent, RequestId};
+use crate::history::{HistoryEvent, RequestId, Stage};
 use crate::oracle::{Oracle, Outcasts, Violation, unexplained};
 use std::collections::{BTreeMap, BTreeSet};
 use std::hash::Hash;
@@ -43,7 +43,7 @@ struct Unharmed {
 
 impl Unharmed {
     fn ends(&mut self, event: &Event) {
-        let words = || Timeless(event).to_string();
+        let words = || event.to_string();
         match event.what {
             What::Locked => drop(self.locked.get_or_insert_with(words)),
             // A home may be slow without a fault, and how slow it was is judged at once.
@@ -133,9 +133,9 @@ impl Oracle<Event> for Causes {
                 return Ok(());
             }
             What::Holds { .. } => return Ok(()),
-            what if what.begins() => {
+            _ if event.stage() == Stage::Asked => {
                 self.began.insert(event.request, event.at());
-                self.unharmed.releases |= what == What::Releases;
+                self.unharmed.releases |= event.what == What::Releases;
                 return Ok(());
             }
             What::Got { .. } | What::Put { .. } | What::Exchanged { .. } => {
@@ -146,9 +146,9 @@ impl Oracle<Event> for Causes {
         let took = self.began.remove(&event.request).map(|began| event.at() - began);
         self.unharmed.ends(event);
         match event.what {
-            What::Failed(Why::Out) => self.outcasts.says(node, || Timeless(event).to_string()),
+            What::Failed(Why::Out) => self.outcasts.says(node, || event.to_string()),
             What::Failed(why) if !self.is_known(why, node, took) => {
-                return Err(unexplained(&Timeless(event).to_string()));
+                return Err(unexplained(&event.to_string()));
             }
             _ => {}
         }

@@ -1,6 +1,6 @@
 //! Earlier versions that are got by their distance from the current one: model delta.
 
-use super::super::history::{Event, Timeless, What};
+use super::super::history::{Event, What};
 use crate::history::RequestId;
 use crate::oracle::Oracle;
 use std::collections::BTreeMap;
@@ -58,10 +58,7 @@ impl Earlier {
         if version <= highest.saturating_sub(back.into()) {
             return Ok(());
         }
-        Err(format!(
-            "{}, and asked for {back} before the current one, which is {highest} at most",
-            Timeless(event)
-        ))
+        Err(format!("{event}, and asked for {back} before the current one, which is {highest} at most"))
     }
 
     fn ends(&mut self, event: &Event) {

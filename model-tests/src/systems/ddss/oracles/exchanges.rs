@@ -1,8 +1,8 @@
 //! Gets and puts under the lock where values have no versions: model null.
 
 use super::super::LIFE;
-use super::super::history::{Event, Timeless, Value, What};
-use crate::history::RequestId;
+use super::super::history::{Event, Value, What};
+use crate::history::{HistoryEvent, RequestId, Stage};
 use crate::oracle::Oracle;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -72,7 +72,7 @@ impl Exchanges {
             Ok(())
         } else {
             let known: Vec<String> = may_have.iter().map(Value::to_string).collect();
-            Err(format!("{}, where there can only be {}", Timeless(event), known.join(" or ")))
+            Err(format!("{event}, where there can only be {}", known.join(" or ")))
         };
         segment.may_have = Some([found, mine].into());
         if let Some(last) = segment.last.replace(event.request) {
@@ -89,7 +89,7 @@ impl Exchanges {
         }
         match segment.found.remove(&event.request) {
             Some(found) if found != mine => {
-                Err(format!("{}, but the next holder of the lock found {found}", Timeless(event)))
+                Err(format!("{event}, but the next holder of the lock found {found}"))
             }
             _ => Ok(()),
         }
@@ -106,7 +106,7 @@ impl Oracle<Event> for Exchanges {
     }
 
     fn observe(&mut self, event: &Event) -> Result<(), String> {
-        if event.what.begins() {
+        if event.stage() == Stage::Asked {
             self.calls(&event.request);
         }
         match event.what {

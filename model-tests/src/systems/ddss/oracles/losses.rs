@@ -7,9 +7,9 @@
 //! Clients of one node call beside each other, and what a call is told it says a while later. So nothing is said against a node while
 //! another one of its calls by the same name is under way, and nothing of a name of which a segment may have been released.
 
-use super::super::history::{Event, Timeless, What, Why};
+use super::super::history::{Event, What, Why};
 use super::home;
-use crate::history::RequestId;
+use crate::history::{HistoryEvent, RequestId, Stage};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// What a node knows by a name.
@@ -66,7 +66,7 @@ impl Losses {
             }
             What::LeftOut => self.ends(node),
             What::Holds { .. } => {}
-            what if what.begins() => {
+            _ if event.stage() == Stage::Asked => {
                 let name = event.segment;
                 let present = self.known.get(&(node, name)).and_then(|known| known.present);
                 self.calls.insert(event.request, Call { name, outlived: false, present });
@@ -130,7 +130,7 @@ impl Losses {
             known.present = Some(event.life);
         }
         match in_silence {
-            true => Err(format!("{}, and nobody was told that the segment before is lost", Timeless(event))),
+            true => Err(format!("{event}, and nobody was told that the segment before is lost")),
             false => Ok(()),
         }
     }
@@ -138,11 +138,11 @@ impl Losses {
     /// Who does not say which segment is lost means the one that has the name.
     fn lost(&self, event: &Event, call: Option<Call>) -> Result<(), String> {
         if !self.ended.contains(&home(event.segment, self.nodes)) {
-            return Err(format!("{}, which has neither crashed nor been left out", Timeless(event)));
+            return Err(format!("{event}, which has neither crashed nor been left out"));
         }
         let present = call.and_then(|call| call.present);
         match present.is_some_and(|present| [0, present].contains(&event.life)) {
-            true => Err(format!("{}, which has not ended since it served a call", Timeless(event))),
+            true => Err(format!("{event}, which has not ended since it served a call")),
             false => Ok(()),
         }
     }

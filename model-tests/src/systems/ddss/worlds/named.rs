@@ -98,7 +98,7 @@ pub struct Event {
 
 impl fmt::Display for Event {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "0 ns {}: ", self.request)?;
+        write!(f, "{}: ", self.request)?;
         match &self.what {
             What::Calls(Op::Put(value)) => write!(f, "puts {value}"),
             What::Calls(Op::Get) => f.write_str("gets"),
@@ -136,10 +136,6 @@ impl HistoryEvent for Event {
 impl CallEvent for Event {
     fn request(&self) -> RequestId {
         self.request
-    }
-
-    fn words(&self) -> String {
-        self.to_string()
     }
 }
 

@@ -1,6 +1,6 @@
 //! What oracles know of nodes that die.
 
-use super::super::history::{Event, Timeless, What, Why};
+use super::super::history::{Event, What, Why};
 use crate::history::ClientId;
 use crate::oracle::Oracle;
 use std::collections::{BTreeMap, BTreeSet};
@@ -53,7 +53,7 @@ struct Early(Event);
 
 impl Hash for Early {
     fn hash<H: Hasher>(&self, to: &mut H) {
-        (self.0.request, Timeless(&self.0).to_string()).hash(to);
+        (self.0.request, self.0.to_string()).hash(to);
     }
 }
 
@@ -78,7 +78,7 @@ impl ByName {
 /// What is wrong with a call that failed.
 pub(super) fn nobody_died(event: &Event) -> String {
     let who = if event.what == What::Failed(Why::Closed) { "it has not" } else { "nobody has" };
-    format!("{}, and {who} died", Timeless(event))
+    format!("{event}, and {who} died")
 }
 
 impl Oracle<Event> for ByName {

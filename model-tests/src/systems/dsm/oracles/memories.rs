@@ -1,7 +1,7 @@
 //! Which memory each node has. Where nodes agree on who is alive one memory may begin after another, and what is promised is promised of
 //! each by itself; and of all of them together, that no node has one while another one has another.
 
-use super::super::history::{Event, Timeless, What};
+use super::super::history::{Event, What};
 use crate::history::{HistoryEvent, Stage};
 use crate::oracle::Oracle;
 use std::collections::{BTreeMap, BTreeSet};
@@ -174,7 +174,7 @@ impl Oracle<Event> for One {
             What::Begun(name) => {
                 self.of.insert(node, name);
                 match self.of.iter().find(|(_, other)| **other != name) {
-                    Some((other, _)) => Err(format!("{}, and n{other} has another one", Timeless(event))),
+                    Some((other, _)) => Err(format!("{event}, and n{other} has another one")),
                     None => Ok(()),
                 }
             }

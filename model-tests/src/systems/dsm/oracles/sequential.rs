@@ -7,7 +7,7 @@
 //! Events of several machines may arrive in another order than that in which they happened. What an access found is compared
 //! with the stores that are known; if an access that may store has not returned, it is compared again when it does.
 
-use super::super::history::{At, Event, Op, Timeless, What, Why};
+use super::super::history::{At, Event, Op, What, Why};
 use super::deaths::Aside;
 use crate::history::{ClientId, RequestId};
 use crate::oracle::Oracle;
@@ -166,7 +166,7 @@ impl Sequential {
 
     fn ends(&mut self, event: &Event, word: u32, op: Op, found: u64, at: At) -> Result<(), String> {
         if self.lost.contains(&(word / self.words_a_page)) {
-            return Err(format!("{}, and somebody was told that it is lost", Timeless(event)));
+            return Err(format!("{event}, and somebody was told that it is lost"));
         }
         if op != Op::Load {
             self.stored(word);
@@ -179,7 +179,7 @@ impl Sequential {
         // Nobody asks what a store found.
         if !matches!(op, Op::Store(_)) && !self.explains(word, found, at, stores.is_some()) {
             if !self.storing.contains_key(&word) {
-                return Err(format!("{}, which the last store before it did not leave", Timeless(event)));
+                return Err(format!("{event}, which the last store before it did not leave"));
             }
             self.unexplained.push(*event);
         }
@@ -213,14 +213,13 @@ impl Sequential {
                 page.writers.pop_first();
             }
             if !alone {
-                return Err(format!("{}, and another store has this place", Timeless(event)));
+                return Err(format!("{event}, and another store has this place"));
             }
         }
         if at < began || (stores && at == began) {
             let At(version, stores) = began;
             return Err(format!(
-                "{}, but one at version {version}, store {stores}, had returned before it was called",
-                Timeless(event)
+                "{event}, but one at version {version}, store {stores}, had returned before it was called"
             ));
         }
         Ok(())
@@ -232,7 +231,7 @@ impl Sequential {
         if let Some((_, (older, found_at))) = word.last(at)
             && *found_at >= at
         {
-            return Err(format!("{}, but the {older:#x} before it was found after it", Timeless(event)));
+            return Err(format!("{event}, but the {older:#x} before it was found after it"));
         }
         word.stores.insert(at, (value, at));
         while word.stores.len() > REMEMBERED {
@@ -270,7 +269,7 @@ impl Sequential {
                 continue;
             }
             if word == of && !self.storing.contains_key(&word) {
-                return Err(format!("{}, which the last store before it did not leave", Timeless(&event)));
+                return Err(format!("{event}, which the last store before it did not leave"));
             }
             self.unexplained.push(event);
         }

@@ -2,7 +2,7 @@
 
 use crate::history::RequestId;
 use crate::oracle::{Oracle, Outcasts, Violation, unexplained};
-use crate::systems::locks::history::{Event, Timeless, What, Why};
+use crate::systems::locks::history::{Event, What, Why};
 use std::collections::BTreeMap;
 use std::hash::{Hash, Hasher};
 use weft_verbs::Nanos;
@@ -72,13 +72,13 @@ impl Oracle<Event> for Causes {
             What::Refused => patience.is_none_or(|patience| patience == Some(Nanos::ZERO)),
             What::Failed(Why::LeftOut) | What::Lost => {
                 if !self.unsaid {
-                    self.outcasts.says(node, || Timeless(event).to_string());
+                    self.outcasts.says(node, || event.to_string());
                 }
                 true
             }
             What::Failed(Why::Other) => false,
             _ => true,
         };
-        if has_cause { Ok(()) } else { Err(unexplained(&Timeless(event).to_string())) }
+        if has_cause { Ok(()) } else { Err(unexplained(&event.to_string())) }
     }
 }

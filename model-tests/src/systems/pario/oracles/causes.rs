@@ -4,7 +4,7 @@
 //! nobody knows what became of it once a server has begun anew, or where a stream has broken. When a disk fails no oracle sees: without a
 //! fault nothing is to fail at all ([`Causes::first`]).
 
-use super::super::history::{Call, Event, Timeless, What, Why};
+use super::super::history::{Call, Event, What, Why};
 use crate::history::{HistoryEvent, RequestId};
 use crate::oracle::{Oracle, Violation, unexplained};
 use std::collections::BTreeMap;
@@ -129,7 +129,7 @@ impl Oracle<Event> for Causes {
             return Ok(());
         }
         let Some(call) = self.open.remove(&event.request) else { return Ok(()) };
-        let text = || unexplained(&format!("{} ({call})", Timeless(event)));
+        let text = || unexplained(&format!("{event} ({call})"));
         if self.is_failure(event.node(), &event.what) {
             self.failed.get_or_insert_with(|| Violation { oracle: "causes", at: event.at(), text: text() });
         }

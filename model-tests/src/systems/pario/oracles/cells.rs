@@ -9,7 +9,7 @@
 //! covered ([`Survival`]); and whose writes are lost is told so by the next sync or close.
 
 use super::super::content::Value;
-use super::super::history::{Call, Cells, Event, Timeless, What};
+use super::super::history::{Call, Cells, Event, What};
 use super::lost::Unsynced;
 use crate::history::{ClientId, HistoryEvent, RequestId};
 use crate::oracle::Oracle;
@@ -302,7 +302,7 @@ impl Linearizable {
                 }
             }
         }
-        judged.map_err(|why| format!("{}: {why}", Timeless(event)))
+        judged.map_err(|why| format!("{event}: {why}"))
     }
 
     /// A write was answered. Who reads its cells meanwhile may still be told of what was there before.

@@ -8,7 +8,7 @@
 //!
 //! Directories are made and never removed: from then on nothing is refused for want of them.
 
-use super::super::history::{Call, Event, Timeless, What};
+use super::super::history::{Call, Event, What};
 use crate::history::RequestId;
 use crate::oracle::Oracle;
 use std::collections::{BTreeMap, BTreeSet};
@@ -169,7 +169,7 @@ impl Names {
             }
             settled = settled.and(name.settle());
         }
-        judged.and(settled).map_err(|why| format!("{}: {why}", Timeless(event)))
+        judged.and(settled).map_err(|why| format!("{event}: {why}"))
     }
 
     /// Judges what a call was told of names that did not change meanwhile, and of handles.

@@ -1,6 +1,6 @@
 //! Open files: what a client has opened it has until it closes it, also when nothing has its name any more, and when its home begins anew.
 
-use super::super::history::{Call, Event, Timeless, What};
+use super::super::history::{Call, Event, What};
 use crate::history::RequestId;
 use crate::oracle::Oracle;
 use std::collections::BTreeMap;
@@ -48,7 +48,7 @@ impl Oracle<Event> for Opened {
         // No client uses what it has not opened, or has closed.
         let is_excused = self.unpromised || self.forgotten || amid_a_restart;
         match event.what == What::Stale && !is_excused {
-            true => Err(Timeless(event).to_string()),
+            true => Err(event.to_string()),
             false => Ok(()),
         }
     }

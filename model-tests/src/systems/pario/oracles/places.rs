@@ -7,7 +7,7 @@
 //! And none lies farther than all that was asked for may have made the file long: each append has one place, also where its home begins anew
 //! before it says which.
 
-use super::super::history::{Call, Event, Timeless, What};
+use super::super::history::{Call, Event, What};
 use super::sizes::Extent;
 use super::told::extent_of;
 use crate::history::{HistoryEvent, RequestId};
@@ -174,7 +174,7 @@ impl Places {
             _ => Ok(()),
         };
         self.settle(ended);
-        judged.map_err(|why| format!("{}: {why}", Timeless(event)))
+        judged.map_err(|why| format!("{event}: {why}"))
     }
 
     /// A node has crashed and is there again: its clients' calls never end, and what a home had been asked is not done any more.

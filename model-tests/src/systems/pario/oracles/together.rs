@@ -1,6 +1,6 @@
 //! Groups: nobody leaves a barrier before all have come to it.
 
-use super::super::history::{Call, Event, Timeless, What};
+use super::super::history::{Call, Event, What};
 use crate::history::{ClientId, RequestId};
 use crate::oracle::Oracle;
 use std::collections::{BTreeMap, BTreeSet};
@@ -32,7 +32,7 @@ impl Oracle<Event> for Together {
         let Some((barrier, members)) = self.open.remove(&event.request) else { return Ok(()) };
         let come = self.come.get(&barrier).map_or(0, BTreeSet::len);
         match event.what == What::Done && come < members as usize {
-            true => Err(format!("{} with {come} of {members} there", Timeless(event))),
+            true => Err(format!("{event} with {come} of {members} there")),
             false => Ok(()),
         }
     }

@@ -5,7 +5,7 @@
 //! may change it.
 
 use super::super::content::Value;
-use super::super::history::{Call, Cells, Event, Said, Timeless, What};
+use super::super::history::{Call, Cells, Event, Said, What};
 use super::cells::{Cell, Seen, Survival};
 use super::names::changed;
 use super::sizes::{Bounds, Extent, FileSize};
@@ -130,7 +130,7 @@ impl Told {
         if let Some(said) = told.or(file).and_then(|file| self.said.get_mut(&file)) {
             said.forget(oldest);
         }
-        judged.map_err(|why| format!("{}: {why}", Timeless(event)))
+        judged.map_err(|why| format!("{event}: {why}"))
     }
 
     fn seen(&self, event: &Event, began: Nanos, wrote: bool) -> Seen {

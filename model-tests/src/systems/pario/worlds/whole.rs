@@ -3,7 +3,7 @@
 //! What a write leaves that fails, or that a crash interrupts, may be a part of it.
 
 use super::super::content::{Run, Value};
-use super::super::history::{Call, Event, Timeless, What};
+use super::super::history::{Call, Event, What};
 use crate::history::RequestId;
 use crate::oracle::{Oracle, Violation};
 use std::collections::BTreeSet;
@@ -80,7 +80,7 @@ impl Oracle<Event> for Whole {
             What::Restarted => self.loosen(),
             What::Failed(_) | What::Stale if self.writes.remove(&event.request) => self.loosen(),
             What::Has(runs) if !self.loose && !is_of_one(runs) => {
-                return self.tears(Timeless(event).to_string(), runs);
+                return self.tears(event.to_string(), runs);
             }
             // It may be carried out later still.
             What::Dropped => {}
