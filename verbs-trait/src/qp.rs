@@ -336,7 +336,7 @@ pub struct ToInit {
     pub port: u8,
     /// Partition key, by its index.
     pub pkey_index: u16,
-    /// What peers may do to memory through this queue pair (RC).
+    /// What peers may do to memory through this queue pair (RC). Remote atomics need [`Caps::ATOMICS`](crate::Caps::ATOMICS).
     pub access: AccessFlags,
     /// Queue key (UD): datagrams with another one are dropped.
     pub qkey: u32,

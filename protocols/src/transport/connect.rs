@@ -12,7 +12,7 @@ use super::{Channel, Planted};
 use crate::rt::{BufferGuard, QpHandle, WaitPoint};
 use std::collections::VecDeque;
 use std::rc::Rc;
-use weft_verbs::{AccessFlags, ConnParams, Modify, Nanos, QpCaps, QueuePair, Result, ToInit, Verbs, Work};
+use weft_verbs::{ConnParams, Modify, Nanos, QpCaps, QueuePair, Result, ToInit, Verbs, Work};
 
 /// Receive buffers for each send buffer that is registered ahead: a send keeps its buffer until a later one
 /// completes, and one in sixteen does (see `QpHandle`).
@@ -314,7 +314,7 @@ impl<V: Verbs> Shared<V> {
         queue.qp().modify(&Modify::Init(ToInit {
             port: config.port,
             pkey_index: 0,
-            access: AccessFlags::all(),
+            access: self.queue_access,
             qkey: 0,
         }))?;
         queue.reserve_receives(receives);
