@@ -15,6 +15,7 @@ use super::rail::{Down, MOST_RAILS};
 use super::send_pool::SendPool;
 use super::session::MIN_BUFFERS;
 use super::stand_in::{StandIn, access_of, has_atomics};
+use super::troubles::Troubles;
 use super::wire::{GREETING, HEADER_LEN};
 use super::{Channel, MeshConfig, Planted, Rank, SendError, TransportError};
 use super::{guest_leases, guests};
@@ -108,6 +109,7 @@ pub(super) struct Shared<V: Verbs> {
     pub(super) refusals: RefCell<Vec<MailboxSender<Rank>>>,
     /// What executes this node's atomics, if its adapter does not.
     pub(super) stand_in: Option<StandIn>,
+    pub(super) troubles: RefCell<Troubles>,
 }
 
 impl<V: Verbs> Shared<V> {
@@ -306,6 +308,7 @@ impl<V: Verbs> Mesh<V> {
             refusals: RefCell::default(),
             resumed: Signal::new(),
             stand_in,
+            troubles: RefCell::default(),
             config,
         });
         guest_leases::watch_leases(&shared);

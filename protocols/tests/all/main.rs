@@ -41,3 +41,4 @@ mod transport_messages;
 mod transport_operations;
 mod transport_rails;
 mod transport_room;
+mod transport_troubles;
