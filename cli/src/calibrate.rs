@@ -86,7 +86,8 @@ struct Report {
 #[derive(Serialize)]
 struct Operation {
     name: &'static str,
-    measured: u64,
+    /// None: the device has no remote atomics.
+    measured: Option<u64>,
     profile: u64,
     base: u64,
 }
@@ -105,10 +106,16 @@ impl Report {
         );
         let mut table = Table::new(&title, 1, &["operation", "measured", "profile", base]);
         for Operation { name, measured, profile, base } in &self.operations {
-            table.row([(*name).to_string(), micros(*measured), micros(*profile), micros(*base)]);
+            let measured = measured.map_or("-".to_string(), micros);
+            table.row([(*name).to_string(), measured, micros(*profile), micros(*base)]);
         }
         let mut text = String::new();
         table.print(&mut text);
+        if self.operations.iter().any(|operation| operation.measured.is_none()) {
+            text.push_str(&format!(
+                "\nThe device has no remote atomics: their figures are those of {base}.\n"
+            ));
+        }
         text.push_str(&format!(
             "\n{} of {} figures are from this machine, the others from {base}.\n",
             self.figures, self.of

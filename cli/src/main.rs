@@ -45,6 +45,7 @@ mod sweep;
 mod table;
 mod taken;
 mod trace;
+mod troubles;
 
 use args::{Cli, Command};
 use exit::{Exit, Failure};

@@ -3,7 +3,7 @@
 use crate::args::StatusArgs;
 use crate::exit::{Exit, Failure};
 use crate::output;
-use crate::table::{Table, count, short};
+use crate::table::{Table, count, short, wrap};
 use std::path::Path;
 use weft_control::ask::{CallError, Meeting, status};
 use weft_control::daemon::config::{Config, Systems};
@@ -60,16 +60,23 @@ fn text(status: &Status) -> String {
     }
     nodes.print(&mut text);
     let mut reports = Table::new("what they report", 4, &["node", "system", "what", "value"]);
+    let mut long = String::new();
     for member in &status.members {
         for (system, values) in &member.report.systems {
             for (key, value) in values {
-                reports.row([member.rank.to_string(), short(system, 16), short(key, 24), short(value, 24)]);
+                let shown = short(value, 24);
+                if shown != *value {
+                    long.push('\n');
+                    wrap(&format!("node {}, {system}, {key}: {value}", member.rank), 0, &mut long);
+                }
+                reports.row([member.rank.to_string(), short(system, 16), short(key, 24), shown]);
             }
         }
     }
     if !reports.is_empty() {
         reports.print(&mut text);
     }
+    text.push_str(&long);
     let lost = status.members.iter().filter_map(|member| match &member.presence {
         Some(Presence::Lost(why)) => Some(format!("\nnode {} was lost: {why}\n", member.rank)),
         _ => None,
@@ -121,9 +128,10 @@ mod tests {
     fn the_table_says_who_is_here_and_who_is_not_and_why() {
         let mut first = member(0, Some(Presence::Present));
         first.report.view = Some(View { number: 1_234, members: vec![0] });
-        let values =
-            BTreeMap::from([("a key that is much too long to be shown".to_string(), "7".to_string())]);
-        first.report.systems.insert("locks".into(), values);
+        let said = |key: &str, value: &str| BTreeMap::from([(key.to_string(), value.to_string())]);
+        let why = "no connection with n2: it turned this node down: its mesh is not running";
+        first.report.systems.insert("connections".into(), said("last", why));
+        first.report.systems.insert("locks".into(), said("a key that is much too long to be shown", "7"));
         let members = vec![
             first,
             member(1, Some(Presence::Left)),
@@ -147,8 +155,12 @@ nodes
   3     not come  -             -       -      -
 
 what they report
-  node  system  what                      value
-  0     locks   a key that is much too ~  7
+  node  system       what                      value
+  0     connections  last                      no connection with n2: ~
+  0     locks        a key that is much too ~  7
+
+node 0, connections, last: no connection with n2: it turned this node down: its
+mesh is not running
 
 node 2 was lost: nothing was heard of it for 5 s"
         );

@@ -141,6 +141,9 @@ pub(crate) fn vector(path: &Path, link: LinkLayer) -> Vector {
         // Within an InfiniBand subnet the local identifier is enough, and the header would be waste. Behind a router that identifier is
         // the router's, which needs the header.
         global: path.global || link == LinkLayer::Ethernet || path.dlid == 0,
+        // A path over Ethernet has no such rate; older kernels name one all the same, of at most 40 Gbit/s.
+        static_rate: if link == LinkLayer::InfiniBand { path.static_rate } else { 0 },
+        source_path_bits: path.source_path_bits,
     }
 }
 
@@ -155,6 +158,8 @@ pub(crate) fn path(to: &Vector) -> Path {
         traffic_class: to.traffic_class,
         hop_limit: to.hop_limit,
         global: to.global,
+        static_rate: to.static_rate,
+        source_path_bits: to.source_path_bits,
     }
 }
 
@@ -225,6 +230,25 @@ mod tests {
     }
 
     #[test]
+    fn a_path_that_the_connection_manager_found_is_the_one_that_packets_take() {
+        let found = Vector {
+            dgid: [7; 16],
+            dlid: 5,
+            sgid_index: 2,
+            port: 1,
+            sl: 3,
+            traffic_class: 9,
+            hop_limit: 60,
+            global: true,
+            static_rate: 6,
+            source_path_bits: 1,
+        };
+        assert_eq!(vector(&path(&found), LinkLayer::InfiniBand), found);
+        let at_its_rate = Vector { static_rate: 0, ..found };
+        assert_eq!(vector(&path(&found), LinkLayer::Ethernet), at_its_rate, "no path has a rate there");
+    }
+
+    #[test]
     fn packets_have_a_global_header_where_the_way_leads_through_a_router_or_has_no_other_address() {
         let to = |dlid, global| Vector {
             dgid: [7; 16],
@@ -235,6 +259,8 @@ mod tests {
             traffic_class: 9,
             hop_limit: 64,
             global,
+            static_rate: 0,
+            source_path_bits: 0,
         };
         let kept = |to: &Vector, link| vector(&path(to), link).global;
         for global in [false, true] {

@@ -225,20 +225,20 @@ pub(crate) struct ContextInner {
     pub raw: Rc<ffi::Context>,
 }
 
-/// What could not be reached and why, each thing once, the last one last.
+/// What could not be reached and why, each thing once and how often, the last one last.
 #[derive(Default)]
-struct Troubles(VecDeque<String>);
+struct Troubles(VecDeque<(String, u64)>);
 
 impl Troubles {
     /// The most that are kept for who takes them.
     const MOST: usize = 64;
 
     fn add(&mut self, text: String) {
-        self.0.retain(|known| *known != text);
+        let known = self.0.iter().position(|(known, _)| *known == text).and_then(|at| self.0.remove(at));
         if self.0.len() == Troubles::MOST {
             self.0.pop_front();
         }
-        self.0.push_back(text);
+        self.0.push_back((text, known.map_or(0, |(_, times)| times) + 1));
     }
 }
 
@@ -392,9 +392,9 @@ impl HwContext {
         self.0.peers.borrow_mut().insert(name.to_string(), address);
     }
 
-    /// Takes what is known about peers that could not be reached: who and why, a sentence each, the last one last. Of what nobody takes
-    /// there are the last 64 that differ.
-    pub fn take_troubles(&self) -> Vec<String> {
+    /// Takes what is known about peers that could not be reached: who and why, a sentence each, and how often, the last one last. Of what
+    /// nobody takes there are the last 64 that differ.
+    pub fn take_troubles(&self) -> Vec<(String, u64)> {
         self.0.troubles.take().0.into()
     }
 
@@ -573,10 +573,12 @@ mod tests {
     fn troubles_that_nobody_takes_are_bounded_and_the_last_one_is_there() {
         let mut troubles = Troubles::default();
         (0..1_000).for_each(|number| troubles.add(number.to_string()));
-        assert_eq!((troubles.0.len(), troubles.0.back().map(String::as_str)), (Troubles::MOST, Some("999")));
+        let known = |text: &str, times| (text.to_string(), times);
+        assert_eq!((troubles.0.len(), troubles.0.back()), (Troubles::MOST, Some(&known("999", 1))));
         troubles.add("990".to_string());
         assert_eq!(troubles.0.len(), Troubles::MOST, "what is known is not told twice");
-        assert_eq!(troubles.0.iter().skip(Troubles::MOST - 2).collect::<Vec<_>>(), ["999", "990"]);
+        let last: Vec<_> = troubles.0.into_iter().skip(Troubles::MOST - 2).collect();
+        assert_eq!(last, [known("999", 1), known("990", 2)]);
     }
 
     #[test]

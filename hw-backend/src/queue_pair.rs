@@ -12,9 +12,9 @@ use std::cell::{Cell, RefCell};
 use std::fmt;
 use std::rc::Rc;
 use weft_verbs::{
-    AltPath, Caps, LinkLayer, Migration, Modify, Path, Payload, PostError, QpAttr, QpCaps, QpInit, QpNum,
-    QpState, QpType, QueuePair, RecvWr, Result, SendOp, SendWr, Sge, ToInit, ToRtr, ToRts, Update, VerbsError,
-    WcOp,
+    AccessFlags, AltPath, Caps, LinkLayer, Migration, Modify, Path, Payload, PostError, QpAttr, QpCaps,
+    QpInit, QpNum, QpState, QpType, QueuePair, RecvWr, Result, SendOp, SendWr, Sge, ToInit, ToRtr, ToRts,
+    Update, VerbsError, WcOp,
 };
 
 /// A queue pair.
@@ -144,11 +144,20 @@ impl HwQp {
         alt.map_or(Ok(()), |alt| self.check_path(&alt.path).map(drop))
     }
 
+    /// Peers' rights as the device takes them. Of a device without remote atomics some drivers refuse that right when the queue pair is to
+    /// receive, and some take it.
+    fn rights(&self, access: AccessFlags) -> Result<u32> {
+        match access.contains(AccessFlags::REMOTE_ATOMIC) && !self.0.context().limits.atomics {
+            true => Err(VerbsError::Unsupported(Caps::ATOMICS)),
+            false => Ok(convert::access(access)),
+        }
+    }
+
     fn init_attributes(&self, to: &ToInit) -> Result<Attributes> {
         self.0.context().link(to.port)?;
         let attributes = Attributes::new().port(to.port, to.pkey_index);
         Ok(match self.0.kind {
-            QpType::Rc => attributes.access(convert::access(to.access)),
+            QpType::Rc => attributes.access(self.rights(to.access)?),
             QpType::Ud => attributes.qkey(to.qkey),
         })
     }
@@ -195,7 +204,7 @@ impl HwQp {
         self.check_alternate(to.alt.as_ref(), to.migration)?;
         let mut attributes = with_alternate(Attributes::new(), to.alt.as_ref());
         if let Some(access) = to.access {
-            attributes = attributes.access(convert::access(access));
+            attributes = attributes.access(self.rights(access)?);
         }
         if let Some(timer) = to.min_rnr_timer {
             attributes = attributes.min_rnr_timer(timer.code());
@@ -446,6 +455,9 @@ impl QpHandle {
             },
             SendOp::SendTo { .. } => Err(MISPLACED),
             _ if self.kind == QpType::Ud => Err(MISPLACED),
+            SendOp::CompareSwap { .. } | SendOp::FetchAdd { .. } if !self.context().limits.atomics => {
+                Err(VerbsError::Unsupported(Caps::ATOMICS))
+            }
             _ => Ok(()),
         }
     }

@@ -32,6 +32,8 @@ pub struct Config {
     pub jitter: Jitter,
     /// How adapters give out memory keys.
     pub keys: Keys,
+    /// Whether adapters have remote atomics ([`Caps::ATOMICS`](weft_verbs::Caps::ATOMICS)), as they do by default.
+    pub atomics: bool,
     /// Whether the [sanitizer](crate::sanitizer) watches, as it does unless speed is what is measured: it changes
     /// nothing but the time that a run takes.
     pub sanitize: bool,
@@ -52,6 +54,7 @@ impl Config {
             visibility: Nanos::ZERO,
             jitter: Jitter::NONE,
             keys: Keys::default(),
+            atomics: true,
             sanitize: true,
         }
     }

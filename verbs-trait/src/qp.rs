@@ -175,12 +175,29 @@ pub struct Path {
     /// Whether packets carry a global route header although the local identifier is known: the peer is behind a router. On Ethernet,
     /// and without a local identifier, they always do.
     pub global: bool,
+    /// The fastest that packets may be sent, as `libibverbs` numbers rates (`ibv_rate`): that of the slowest link on the way, where it is
+    /// slower than the port. 0 for the port's.
+    pub static_rate: u8,
+    /// The low bits of the local identifier that packets are sent from, where the port has several (its LMC is not zero).
+    pub source_path_bits: u8,
 }
 
 impl Path {
-    /// The way from a local port to a GID, by defaults: GID index 0, service level 0, 64 hops, no router.
+    /// The way from a local port to a GID, by defaults: GID index 0, service level 0, 64 hops, no router, at the port's rate, from its
+    /// first local identifier.
     pub const fn to(dgid: Gid, port: u8) -> Path {
-        Path { dgid, dlid: 0, sgid_index: 0, port, sl: 0, traffic_class: 0, hop_limit: 64, global: false }
+        Path {
+            dgid,
+            dlid: 0,
+            sgid_index: 0,
+            port,
+            sl: 0,
+            traffic_class: 0,
+            hop_limit: 64,
+            global: false,
+            static_rate: 0,
+            source_path_bits: 0,
+        }
     }
 }
 
@@ -319,7 +336,7 @@ pub struct ToInit {
     pub port: u8,
     /// Partition key, by its index.
     pub pkey_index: u16,
-    /// What peers may do to memory through this queue pair (RC).
+    /// What peers may do to memory through this queue pair (RC). Remote atomics need [`Caps::ATOMICS`](crate::Caps::ATOMICS).
     pub access: AccessFlags,
     /// Queue key (UD): datagrams with another one are dropped.
     pub qkey: u32,

@@ -89,7 +89,7 @@ fn run_on<V: Backend>(
     let stream = V::adopt(machine, daemon).map_err(text)?;
     rt.spawn(Rc::clone(&engine).talk(stream));
     rt.spawn(Rc::clone(&engine).report());
-    rt.spawn(troubles::log(rt.clone(), machine.clone(), setup.rank));
+    rt.spawn(troubles::log(rt.clone(), machine.clone(), engine.services.mesh().clone(), setup.rank));
     V::drive(machine, &mut rt.program()).map_err(text)?;
     rt.fatal().map_or(Ok(()), |why| Err(text(why)))
 }

@@ -63,7 +63,7 @@ impl Backend for Hw {
     }
 
     fn take_troubles(machine: &Self::Context) -> Vec<String> {
-        machine.take_troubles()
+        machine.take_troubles().into_iter().map(|(text, _)| text).collect()
     }
 
     fn port(machine: &Self::Context) -> u8 {

@@ -26,6 +26,9 @@ pub const SEGMENTS: &str = "segments";
 /// What calls to files are for.
 pub const FILES: &str = "files";
 
+/// Under what a node reports connections that it could not make or accept, while there are any. It is no system, and no call is for it.
+const CONNECTIONS: &str = "connections";
+
 /// What a node reports while it cannot serve a system: calls go to another one.
 fn not_running(system: &str) -> String {
     format!("{system} (waits)")

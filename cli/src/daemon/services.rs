@@ -1,6 +1,7 @@
 //! The services of a daemon's node, on any backend: what they are asked, and what they report.
 
 use crate::taken::Address;
+use crate::troubles::words;
 use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::net::IpAddr;
@@ -13,11 +14,12 @@ use weft_protocols::members::Members;
 use weft_protocols::pario::remote::{self, Remote, RemoteError};
 use weft_protocols::pario::{FsConfig, FsError, Pario, STREAMS, Wire};
 use weft_protocols::rt::Rt;
-use weft_protocols::transport::{Mesh, MeshConfig, Rank, TransportError};
+use weft_protocols::transport::{Mesh, MeshConfig, Rank, TransportError, Trouble};
 use weft_verbs::{Nanos, Verbs};
 
 /// What a node runs.
 pub struct Services<V: Verbs> {
+    mesh: Mesh<V>,
     segments: Option<Segments<V>>,
     files: Option<Files<V>>,
 }
@@ -154,7 +156,12 @@ impl<V: Verbs> Services<V> {
             let refused = if let FsError::Verbs(refused) = &why { Some(*refused) } else { None };
             there.why(STREAMS, refused, why.to_string())
         })?;
-        Ok(Services { segments, files })
+        Ok(Services { mesh, segments, files })
+    }
+
+    /// What they are connected by.
+    pub fn mesh(&self) -> &Mesh<V> {
+        &self.mesh
     }
 
     /// Serves a call to segments.
@@ -204,6 +211,11 @@ impl<V: Verbs> Services<V> {
         if let Some(files) = &self.files {
             files.report(&mut report);
         }
+        let troubles = self.mesh.troubles();
+        if let Some(last) = troubles.last() {
+            let said = connections(&troubles, words(last, self.mesh.names()));
+            report.systems.insert(super::CONNECTIONS.to_string(), said);
+        }
         report
     }
 }
@@ -252,6 +264,16 @@ impl<V: Verbs> Segments<V> {
         let name = if runs { super::SEGMENTS.to_string() } else { super::not_running(super::SEGMENTS) };
         report.systems.insert(name, owned(said));
     }
+}
+
+/// What a node says of connections that it could not make or accept: how often, by kind, and the last one in words.
+fn connections(troubles: &[Trouble], last: String) -> BTreeMap<String, String> {
+    let mut times = BTreeMap::new();
+    for trouble in troubles {
+        *times.entry(trouble.cause.kind()).or_insert(0) += trouble.times;
+    }
+    let counts = times.into_iter().map(|(kind, times)| (kind.to_string(), times.to_string()));
+    counts.chain([("last".to_string(), last)]).collect()
 }
 
 /// What a node says of its files, by why its server answers nothing about names.
@@ -332,6 +354,8 @@ fn fitting(bytes: Vec<u8>) -> Result<Vec<u8>, Failed> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use weft_protocols::transport::Cause;
+    use weft_verbs::VerbsError;
 
     fn mesh() -> MeshConfig {
         MeshConfig::new(Rank::from_index(0), vec!["n0".to_string()])
@@ -358,6 +382,18 @@ mod tests {
         let warning = told(3_000).expect("it is too short");
         assert!(warning.contains("3.000 s is less than 6.681 s"), "{warning}");
         assert_eq!((told(6_681), told(Systems::default().patience_ms)), (None, None));
+    }
+
+    #[test]
+    fn connections_that_did_not_come_to_be_are_counted_by_kind_and_the_last_one_is_told() {
+        let trouble = |peer, cause, times| Trouble { peer: Some(Rank::from_index(peer)), cause, times };
+        let full = Cause::Queue(VerbsError::Os { call: "ibv_reg_mr", errno: 12 });
+        let troubles = [trouble(1, full, 2), trouble(2, Cause::Unreachable, 1), trouble(2, full, 40)];
+        let said = connections(&troubles, "why".to_string());
+        assert_eq!(
+            said,
+            owned([("no queue pair", "42".into()), ("unreachable", "1".into()), ("last", "why".into())])
+        );
     }
 
     #[test]

@@ -1,11 +1,13 @@
-//! What a daemon's log says of nodes that its device cannot reach.
+//! What a daemon's log says of nodes that its device cannot reach, and of connections that its mesh could not make or accept.
 //!
 //! A connection is tried again for as long as something waits for it, and each attempt has the same to say. It is said once, and once more
 //! when it comes again after a pause.
 
 use super::machine::Backend;
+use crate::troubles::Told;
 use std::collections::BTreeMap;
 use weft_protocols::rt::Rt;
+use weft_protocols::transport::Mesh;
 use weft_verbs::Nanos;
 
 /// How often a node looks whether there is something to say.
@@ -16,10 +18,12 @@ const LOOK: Nanos = Nanos::from_secs(1);
 const OVER: Nanos = Nanos::from_secs(60);
 
 /// Says what keeps this node from others, until its systems end.
-pub async fn log<V: Backend>(rt: Rt<V>, machine: V::Context, rank: u32) {
-    let mut known = Known::default();
+pub async fn log<V: Backend>(rt: Rt<V>, machine: V::Context, mesh: Mesh<V>, rank: u32) {
+    let (mut known, mut told) = (Known::default(), Told::default());
     loop {
-        for text in known.fresh(rt.now(), V::take_troubles(&machine)) {
+        let of_mesh = told.fresh(&mesh).into_iter().map(|(text, _)| text);
+        let heard = V::take_troubles(&machine).into_iter().chain(of_mesh).collect();
+        for text in known.fresh(rt.now(), heard) {
             tracing::warn!("node {rank}: {text}");
         }
         rt.sleep(LOOK).await;

@@ -4,6 +4,7 @@
 //! release before it makes it. So the order in which events arrive here is one in which they happened, whatever the
 //! machines' clocks say, and two holders of one lock cannot hide behind them.
 
+use super::troubles::Troubles;
 use super::waiting::{self, Waiting};
 use super::wire::{Counts, HEARTBEAT, History, ToCoordinator, ToNode, body, leftover};
 use std::collections::BTreeSet;
@@ -59,7 +60,7 @@ pub struct Outcome<S: System> {
     pub after_loss: Clients,
     /// What it cost that nothing went on before it was written down.
     pub history: History,
-    /// What nodes could not reach.
+    /// What kept nodes from each other.
     pub troubles: Vec<String>,
     /// Why the run did not come to its end, if so.
     pub unfinished: Option<String>,
@@ -139,7 +140,7 @@ pub struct Judge<S: System> {
     /// Requests that were made, and served: when, and to which node.
     asked: Vec<(Nanos, u32)>,
     served: Vec<(Nanos, u32)>,
-    troubles: Vec<String>,
+    troubles: Troubles,
     unfinished: Option<String>,
 }
 
@@ -171,7 +172,7 @@ impl<S: System> Judge<S> {
             silent_since: Nanos::ZERO,
             asked: Vec::new(),
             served: Vec::new(),
-            troubles: Vec::new(),
+            troubles: Troubles::default(),
             unfinished: None,
         }
     }
@@ -344,7 +345,7 @@ impl<S: System> Judge<S> {
             ToCoordinator::Saw(event) => self.write_down(rank, event),
             ToCoordinator::Alive => {}
             ToCoordinator::Leaving => self.lose(rank, "it left on request"),
-            ToCoordinator::Trouble(text) => self.troubles.push(format!("n{rank}: {text}")),
+            ToCoordinator::Trouble { why, times } => self.troubles.add(format!("n{rank}: {why}"), times),
             ToCoordinator::ClientsDone => {
                 self.seat(rank).done = true;
                 self.rest_when_done();
@@ -366,8 +367,9 @@ impl<S: System> Judge<S> {
             }
             _ => {}
         }
-        let local = addresses.iter().filter(|address| address.is_loopback());
-        self.troubles.extend(local.map(|address| format!("n{rank}: {address} is a loopback address")));
+        for address in addresses.iter().filter(|address| address.is_loopback()) {
+            self.troubles.add(format!("n{rank}: {address} is a loopback address"), 1);
+        }
         self.seat(rank).addresses = Some(addresses);
         let all = self.seats.iter().map(|seat| seat.addresses.clone()).collect::<Option<Vec<_>>>();
         let Some(addresses) = all else { return };
@@ -522,7 +524,7 @@ impl<S: System> Judge<S> {
             lost: self.lost,
             returned,
             history: self.history,
-            troubles: self.troubles,
+            troubles: self.troubles.told(),
             unfinished: self.unfinished,
         }
     }

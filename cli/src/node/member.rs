@@ -9,6 +9,7 @@ use crate::bridge;
 use crate::exit::Failure;
 use crate::interrupt;
 use crate::taken::Address;
+use crate::troubles::Told;
 use std::cell::RefCell;
 use std::io::{ErrorKind, Write};
 use std::marker::PhantomData;
@@ -353,12 +354,14 @@ impl<S: System> Member<S> {
         Counts { service: S::counts(&self.service), mesh: self.place.mesh.stats().into() }
     }
 
-    /// Says that the node is alive, and whom it cannot reach.
+    /// Says that the node is alive, and what keeps it from others.
     async fn heartbeat(self: Rc<Self>, contexts: Vec<HwContext>) {
+        let mut told = Told::default();
         loop {
             self.post.say(&ToCoordinator::Alive);
-            for trouble in contexts.iter().flat_map(HwContext::take_troubles) {
-                self.post.say(&ToCoordinator::Trouble(trouble));
+            let of_devices = contexts.iter().flat_map(HwContext::take_troubles);
+            for (why, times) in of_devices.chain(told.fresh(&self.place.mesh)) {
+                self.post.say(&ToCoordinator::Trouble { why, times });
             }
             self.place.rt.sleep(Nanos(HEARTBEAT.as_nanos() as u64)).await;
         }

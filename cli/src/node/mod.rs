@@ -12,6 +12,7 @@ mod member;
 mod place;
 mod post;
 mod report;
+mod troubles;
 mod waiting;
 mod wire;
 

@@ -26,8 +26,8 @@ pub enum ToCoordinator<E, C> {
     Saw(E),
     /// I am alive.
     Alive,
-    /// What I could not reach, and why.
-    Trouble(String),
+    /// What keeps me from another node, and how often it came since I said so last.
+    Trouble { why: String, times: u64 },
     /// I was asked to leave, and do.
     Leaving,
     /// My clients are done.

@@ -5,6 +5,7 @@ use super::broken::Broken;
 use super::meet::Introduction;
 use crate::exit::Failure;
 use crate::interrupt;
+use crate::troubles::words;
 use std::cell::{Cell, RefCell};
 use std::future::Future;
 use std::net::IpAddr;
@@ -15,7 +16,7 @@ use weft_hw::{Driver, Ended, Hw, HwContext, HwDevice};
 use weft_protocols::rt::{Program, Rt, RtConfig};
 use weft_protocols::sdp::message::LONGEST_CONTROL;
 use weft_protocols::sdp::{Sdp, SdpOptions};
-use weft_protocols::transport::{Mesh, MeshConfig, Rank};
+use weft_protocols::transport::{Cause, Mesh, MeshConfig, Rank};
 use weft_verbs::{AckTimeout, Device, Nanos, Retries, Service, VerbsError, Wait};
 
 /// The socket's port within the mesh of two.
@@ -254,7 +255,12 @@ impl Pair {
     fn trouble(&self) -> impl FnOnce() -> Option<String> + use<> {
         let (mesh, peer, contexts) = (self.mesh.clone(), self.peer, self.contexts.clone());
         move || {
-            let last = contexts.iter().flat_map(HwContext::take_troubles).next_back();
+            let of_devices = contexts.iter().flat_map(HwContext::take_troubles).next_back();
+            let last = match mesh.troubles().last() {
+                Some(last) if last.cause != Cause::Unreachable => Some(words(last, mesh.names())),
+                // The devices say more of a peer that does not answer.
+                _ => of_devices.map(|(text, _)| text),
+            };
             last.filter(|_| mesh.rail(peer).is_none())
         }
     }

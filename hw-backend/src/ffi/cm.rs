@@ -251,6 +251,8 @@ impl CmIdentity {
             traffic_class: a.ah_attr.grh.traffic_class,
             hop_limit: a.ah_attr.grh.hop_limit,
             global: a.ah_attr.is_global != 0,
+            static_rate: a.ah_attr.static_rate,
+            source_path_bits: a.ah_attr.src_path_bits,
         };
         Ok(RawPath {
             to,

@@ -32,7 +32,7 @@ pub(crate) struct Qp {
 }
 
 /// Where packets go: `struct ibv_ah_attr`.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Vector {
     pub dgid: [u8; 16],
     pub dlid: u16,
@@ -43,6 +43,9 @@ pub(crate) struct Vector {
     pub hop_limit: u8,
     /// Whether packets carry a global route header; on Ethernet they always do.
     pub global: bool,
+    /// One of `ibv_rate`.
+    pub static_rate: u8,
+    pub source_path_bits: u8,
 }
 
 impl Vector {
@@ -57,8 +60,8 @@ impl Vector {
             },
             dlid: self.dlid,
             sl: self.sl,
-            src_path_bits: 0,
-            static_rate: 0,
+            src_path_bits: self.source_path_bits,
+            static_rate: self.static_rate,
             is_global: u8::from(self.global),
             port_num: self.port,
         }

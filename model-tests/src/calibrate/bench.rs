@@ -2,9 +2,9 @@
 
 use super::SMALL;
 use weft_verbs::{
-    AccessFlags, AckTimeout, Clock, Context, MemoryRegion, Migration, Modify, Mtu, Path, Payload, PostError,
-    ProtectionDomain, Psn, QpCaps, QpInit, QpType, QueuePair, RecvWr, RemoteSlice, Result, Retries, RnrTimer,
-    SendFlags, SendOp, SendWr, Sge, ToInit, ToRtr, ToRts, Verbs,
+    AccessFlags, AckTimeout, Caps, Clock, Context, MemoryRegion, Migration, Modify, Mtu, Path, Payload,
+    PostError, ProtectionDomain, Psn, QpCaps, QpInit, QpType, QueuePair, RecvWr, RemoteSlice, Result,
+    Retries, RnrTimer, SendFlags, SendOp, SendWr, Sge, ToInit, ToRtr, ToRts, Verbs,
 };
 
 /// One connection within an adapter.
@@ -56,7 +56,9 @@ impl<V: Verbs> Bench<V> {
         let cq = context.create_cq(64, Some(&channel))?;
         let created = (host.now() - began).0;
         let len = packet.max(SMALL) as usize;
-        let (from, to) = (pd.alloc_mr(len, AccessFlags::all())?, pd.alloc_mr(len, AccessFlags::all())?);
+        let mut access = AccessFlags::all();
+        access.set(AccessFlags::REMOTE_ATOMIC, context.device_attr().caps.contains(Caps::ATOMICS));
+        let (from, to) = (pd.alloc_mr(len, access)?, pd.alloc_mr(len, access)?);
         let caps = QpCaps { max_send_wr: 32, max_recv_wr: 4, max_inline: 0, ..QpCaps::default() };
         let (kind, srq, sq_sig_all) = (QpType::Rc, None, false);
         let make = || pd.create_qp(&QpInit { kind, send_cq: &cq, recv_cq: &cq, srq, caps, sq_sig_all });
@@ -69,7 +71,7 @@ impl<V: Verbs> Bench<V> {
         let path = Path { sgid_index: gid_index, dlid: lid, ..Path::to(gid, port) };
         let ends = [(bench.near.clone(), bench.far.num()), (bench.far.clone(), bench.near.num())];
         for (qp, peer) in ends {
-            for change in states(peer, path, mtu, port) {
+            for change in states(peer, path, mtu, (port, access)) {
                 let began = host.now();
                 qp.modify(&change)?;
                 bench.modified.push((host.now() - began).0);
@@ -106,9 +108,9 @@ impl<V: Verbs> Bench<V> {
 }
 
 /// The states of one end, up to ready to send.
-fn states(peer: weft_verbs::QpNum, path: Path, mtu: Mtu, port: u8) -> [Modify; 3] {
+fn states(peer: weft_verbs::QpNum, path: Path, mtu: Mtu, (port, access): (u8, AccessFlags)) -> [Modify; 3] {
     [
-        Modify::Init(ToInit { port, pkey_index: 0, access: AccessFlags::all(), qkey: 0 }),
+        Modify::Init(ToInit { port, pkey_index: 0, access, qkey: 0 }),
         Modify::Rtr(ToRtr {
             dest_qp: peer,
             rq_psn: Psn::new(1),

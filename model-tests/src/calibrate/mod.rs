@@ -40,10 +40,10 @@ pub struct Measured {
     pub send_notified: u64,
     /// A read of 8 bytes, from the call until its completion is taken.
     pub read: u64,
-    /// A compare-and-swap.
-    pub compare_swap: u64,
-    /// A fetch-and-add.
-    pub fetch_add: u64,
+    /// A compare-and-swap, if the device has remote atomics.
+    pub compare_swap: Option<u64>,
+    /// A fetch-and-add, likewise.
+    pub fetch_add: Option<u64>,
     /// Registering one page.
     pub register: u64,
     /// Registering [`Measured::PAGES`] pages.
@@ -153,11 +153,11 @@ pub fn profile(
     let way = m.post + m.poll_hit + tx + 2 * rx + ack + completion + detect + dma * 8 / 1024;
     let rest = format!("derived: rest of the operation, {}", by("the median"));
     for (figure, value) in [
-        ("adapter.read_ns", m.read),
+        ("adapter.read_ns", Some(m.read)),
         ("adapter.compare_swap_ns", m.compare_swap),
         ("adapter.fetch_add_ns", m.fetch_add),
     ] {
-        set(figure, value.saturating_sub(way), &rest)?;
+        value.map_or(Ok(()), |value| set(figure, value.saturating_sub(way), &rest))?;
     }
     let asleep = (m.send_notified + detect).saturating_sub(m.send + m.event);
     set(
@@ -212,9 +212,9 @@ pub fn operations(profile: &Profile) -> [(&'static str, u64); 5] {
 }
 
 /// What was measured of these operations.
-pub fn measured_operations(measured: &Measured) -> [u64; 5] {
+pub fn measured_operations(measured: &Measured) -> [Option<u64>; 5] {
     let Measured { send, send_notified, read, compare_swap, fetch_add, .. } = *measured;
-    [send, send_notified, read, compare_swap, fetch_add]
+    [Some(send), Some(send_notified), Some(read), compare_swap, fetch_add]
 }
 
 #[cfg(test)]
@@ -225,8 +225,9 @@ mod tests {
     use weft_verbs::{Context, Device, Nanos};
 
     /// Measures a simulated machine.
-    fn measured(profile: &Profile) -> (Measured, Said) {
-        let fabric = Fabric::new(Config::new(1, profile.clone()), Box::new(First)).expect("a machine");
+    fn measured(profile: &Profile, atomics: bool) -> (Measured, Said) {
+        let config = Config { atomics, ..Config::new(1, profile.clone()) };
+        let fabric = Fabric::new(config, Box::new(First)).expect("a machine");
         let context = fabric.devices(NodeId(0))[0].open().expect("its device");
         let said = Said { device: context.device_attr(), port: context.port_attr(1).expect("its port") };
         let (prober, place) = Prober::<Sim>::new(&context, 1, 0, 20);
@@ -241,7 +242,7 @@ mod tests {
         let base = Profile::builtin("present-day").expect("a profile");
         for name in ["ncosed-2007", "sdp-2011", "present-day"] {
             let truth = Profile::builtin(name).expect("a profile");
-            let (measured, said) = measured(&truth);
+            let (measured, said) = measured(&truth, true);
             let found = profile("found", &measured, &said, &base).expect("a profile");
             let figure = |of: &Profile, name: &str| {
                 of.figures().iter().find(|figure| figure.name == name).expect("a figure").value
@@ -275,5 +276,24 @@ mod tests {
                 found.figures().iter().find(|figure| figure.name == "switch.latency_ns").expect("a figure");
             assert_eq!(switch.source, "not measured: as in present-day");
         }
+    }
+
+    #[test]
+    fn a_machine_without_remote_atomics_is_measured_and_their_figures_stay_as_they_were() {
+        let [base, truth] =
+            ["present-day", "sdp-2011"].map(|name| Profile::builtin(name).expect("a profile"));
+        let (measured, said) = measured(&truth, false);
+        let found = profile("found", &measured, &said, &base).expect("a profile");
+        let figure = |of: &Profile, name: &str| {
+            let figures = of.figures();
+            let figure = figures.iter().find(|figure| figure.name == name).expect("a figure");
+            (figure.value, figure.source.to_string())
+        };
+        for atomic in ["adapter.compare_swap_ns", "adapter.fetch_add_ns"] {
+            let as_it_was = (figure(&base, atomic).0, "not measured: as in present-day".to_string());
+            assert_eq!(figure(&found, atomic), as_it_was);
+        }
+        assert!(figure(&found, "adapter.read_ns").1.starts_with("derived: rest of the operation"));
+        assert_eq!(measured_operations(&measured)[3..], [None, None]);
     }
 }

@@ -4,7 +4,7 @@ use super::bench::{Bench, Operation};
 use super::{Measured, Place, SMALL};
 use std::rc::Rc;
 use weft_verbs::{
-    AccessFlags, Arm, Clock, CompletionChannel, CompletionQueue, Context, Host, Nanos, Node, Park,
+    AccessFlags, Arm, Caps, Clock, CompletionChannel, CompletionQueue, Context, Host, Nanos, Node, Park,
     ProtectionDomain, Verbs, Wait, WcOp, Work, WorkCompletion,
 };
 
@@ -138,17 +138,18 @@ impl<V: Verbs> Prober<V> {
             ..Measured::default()
         };
         self.bench = Some(bench);
-        let polled = [
-            Operation::Send(SMALL),
-            Operation::Send(packet.max(2 * SMALL)),
-            Operation::Read,
-            Operation::CompareSwap,
-            Operation::FetchAdd,
-            Operation::Writes(1),
-            Operation::Writes(Measured::LIST),
+        let mut plan = vec![
+            (Operation::Send(SMALL), Wait::Poll),
+            (Operation::Send(packet.max(2 * SMALL)), Wait::Poll),
+            (Operation::Read, Wait::Poll),
+            (Operation::Writes(1), Wait::Poll),
+            (Operation::Writes(Measured::LIST), Wait::Poll),
+            (Operation::Send(SMALL), Wait::Notify),
         ];
-        self.plan = polled.map(|operation| (operation, Wait::Poll, Probe::default())).into();
-        self.plan.push((Operation::Send(SMALL), Wait::Notify, Probe::default()));
+        if self.context.device_attr().caps.contains(Caps::ATOMICS) {
+            plan.extend([(Operation::CompareSwap, Wait::Poll), (Operation::FetchAdd, Wait::Poll)]);
+        }
+        self.plan = plan.into_iter().map(|(operation, wait)| (operation, wait, Probe::default())).collect();
         Ok(())
     }
 
@@ -228,8 +229,8 @@ impl<V: Verbs> Prober<V> {
     fn end(&mut self) {
         let mut spans = self.plan.iter_mut().map(|(.., probe)| (probe.post.median(), probe.whole.median()));
         let mut next = || spans.next().unwrap_or_default();
-        let (send, send_packet, read, compare_swap, fetch_add) = (next(), next(), next(), next(), next());
-        let (one, list, notified) = (next(), next(), next());
+        let (send, send_packet, read, one, list, notified) = (next(), next(), next(), next(), next(), next());
+        let (compare_swap, fetch_add) = (spans.next(), spans.next());
         let measured = Measured {
             post: one.0,
             post_list: list.0,
@@ -241,8 +242,8 @@ impl<V: Verbs> Prober<V> {
             send_packet: send_packet.1,
             send_notified: notified.1,
             read: read.1,
-            compare_swap: compare_swap.1,
-            fetch_add: fetch_add.1,
+            compare_swap: compare_swap.map(|(_, whole)| whole),
+            fetch_add: fetch_add.map(|(_, whole)| whole),
             ..self.measured
         };
         self.place.replace(Some(Ok(measured)));

@@ -102,6 +102,11 @@ impl Cluster {
         Cluster { shape, rails, meeting, mesh }
     }
 
+    /// Whether its adapters have remote atomics.
+    pub fn has_atomics(&self) -> bool {
+        self.mesh.atomics
+    }
+
     /// Starts a runtime and a mesh on every node of a new fabric, and connects each with each.
     pub fn connected(&self, fabric: &Fabric) -> Vec<Member> {
         let Shape { nodes, home, .. } = self.shape;

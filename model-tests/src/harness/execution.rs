@@ -150,7 +150,9 @@ impl<M: Model> Execution<M> {
         let profile = Profile::builtin("ncosed-2007").expect("it is built in");
         let devices = model.rails();
         let (order, keys, sanitize) = (Order::Untimed, model.keys(), false);
-        let config = Config { devices, order, keys, sanitize, ..Config::new(shape.nodes, profile) };
+        let cluster = Cluster::new(shape, devices, model.meeting(), |config| model.mesh(config));
+        let atomics = cluster.has_atomics();
+        let config = Config { devices, order, keys, sanitize, atomics, ..Config::new(shape.nodes, profile) };
         let fabric = Fabric::new(config, Box::new(First)).expect("a small cluster can be built");
         // A repair that comes sooner leaves less broken: connections that lost a packet, or that one end has given up, which
         // other kinds of faults bring about, too.
@@ -169,7 +171,7 @@ impl<M: Model> Execution<M> {
         let mortal = faults.contains(Outcome::Crash) || faults.contains(Outcome::Restart);
         let mut execution = Execution {
             model: Rc::clone(model),
-            cluster: Cluster::new(shape, devices, model.meeting(), |config| model.mesh(config)),
+            cluster,
             fabric,
             roots,
             memoises: memoises && model.is_memoisable() && !mortal,

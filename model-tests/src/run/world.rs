@@ -234,7 +234,15 @@ fn config(scenario: &Scenario, profile: &Profile) -> Config {
         scenario::Keys::Stack => Keys::Stack,
     };
     let (devices, jitter) = (scenario.cluster.rails, scenario.cluster.jitter.of_fabric());
-    Config { devices, topology, jitter, keys, ..Config::new(scenario.cluster.nodes, profile.clone()) }
+    let atomics = scenario.transport.atomics.unwrap_or(true);
+    Config {
+        devices,
+        topology,
+        jitter,
+        keys,
+        atomics,
+        ..Config::new(scenario.cluster.nodes, profile.clone())
+    }
 }
 
 /// What all nodes are called in the network, by rail and rank; on either backend.

@@ -13,7 +13,8 @@
 use super::{AdoptError, Mesh, MeshConfig, Prepared, Rank};
 use thiserror::Error;
 use weft_verbs::{
-    Context, Gid, Migration, Modify, Mtu, Path, Psn, QpNum, QueuePair, ToRtr, ToRts, Verbs, VerbsError,
+    Context, Gid, Migration, Modify, Mtu, Path, PortAttr, Psn, QpNum, QueuePair, ToRtr, ToRts, Verbs,
+    VerbsError,
 };
 
 /// Why a mesh could not be connected.
@@ -73,6 +74,7 @@ struct LocalPort {
     gid_index: u8,
     gid: Gid,
     lid: u16,
+    /// The longest packet: the port's, or the mesh's if that is shorter.
     mtu: Mtu,
 }
 
@@ -153,10 +155,11 @@ impl<V: Verbs> Acquainted<V> {
 
 impl LocalPort {
     fn of<V: Verbs>(mesh: &Mesh<V>, gid_index: u8) -> Result<LocalPort, VerbsError> {
-        let (context, port) = (mesh.shared.rt.context(), mesh.shared.config.port);
-        let attr = context.port_attr(port)?;
-        let gid = context.gid(port, gid_index)?;
-        Ok(LocalPort { gid_index, gid, lid: attr.lid, mtu: attr.active_mtu })
+        let (context, config) = (mesh.shared.rt.context(), &mesh.shared.config);
+        let PortAttr { lid, active_mtu, .. } = context.port_attr(config.port)?;
+        let gid = context.gid(config.port, gid_index)?;
+        let mtu = config.mtu.map_or(active_mtu, |mtu| mtu.min(active_mtu));
+        Ok(LocalPort { gid_index, gid, lid, mtu })
     }
 }
 
@@ -210,7 +213,7 @@ fn ready_to_receive<V: Verbs>(
         dest_qp: theirs.qp,
         rq_psn: theirs.psn,
         path: path_to(config, port.gid_index, theirs),
-        mtu: if theirs.mtu.bytes() < port.mtu.bytes() { theirs.mtu } else { port.mtu },
+        mtu: theirs.mtu.min(port.mtu),
         min_rnr_timer: config.rnr_timer,
         max_dest_rd_atomic: config.rd_atomic,
         alt: None,
@@ -314,6 +317,23 @@ mod tests {
         let rt = Rt::<V>::new(&Fake::default(), RtConfig::default()).expect("the fake device obeys");
         let mesh = Mesh::start(&rt, config).expect("the fake device obeys");
         assert_eq!(mesh.shared.params(&[]).traffic_class, 106);
+    }
+
+    #[test]
+    fn a_card_says_the_packet_size_of_the_mesh_unless_the_port_s_is_smaller() {
+        let told = |mtu| {
+            let names = vec!["n0".to_string(), "n1".to_string()];
+            let config = MeshConfig { mtu, ..MeshConfig::new(Rank::from_index(0), names) };
+            let rt = Rt::<V>::new(&Fake::default(), RtConfig::default()).expect("the fake device obeys");
+            let mesh = Mesh::start(&rt, config).expect("the fake device obeys");
+            let cards = mesh.introduce(0).expect("the fake device obeys").cards();
+            ConnectionInfo::decode(&cards[1]).expect("a card").mtu
+        };
+        let port = Fake::default().port_attr(1).expect("the fake device has a port").active_mtu;
+        assert_eq!(told(None), port);
+        assert_eq!(told(Some(Mtu::B1024)), Mtu::B1024);
+        assert!(Mtu::B4096 > port);
+        assert_eq!(told(Some(Mtu::B4096)), port);
     }
 
     #[test]

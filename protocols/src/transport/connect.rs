@@ -8,11 +8,11 @@ use super::mesh::Shared;
 use super::peer::{Outgoing, Peer};
 use super::rail::ConnId;
 use super::wire::{GUEST, HEADER_LEN, Hello, Refusal};
-use super::{Channel, Planted};
+use super::{Cause, Channel, Planted};
 use crate::rt::{BufferGuard, QpHandle, WaitPoint};
 use std::collections::VecDeque;
 use std::rc::Rc;
-use weft_verbs::{AccessFlags, ConnParams, Modify, Nanos, QpCaps, QueuePair, Result, ToInit, Verbs, Work};
+use weft_verbs::{ConnParams, Modify, Nanos, QpCaps, QueuePair, Result, ToInit, Verbs, Work};
 
 /// Receive buffers for each send buffer that is registered ahead: a send keeps its buffer until a later one
 /// completes, and one in sixteen does (see `QpHandle`).
@@ -58,7 +58,10 @@ impl<V: Verbs> Driver<V> {
                 self.ids.insert(id, index);
                 self.handle(index, Event::Begun(id));
             }
-            Err(_) => self.handle(index, Event::NotBegun),
+            Err(why) => {
+                self.shared.is_kept_from(index, Cause::Connect(why));
+                self.handle(index, Event::NotBegun);
+            }
         }
     }
 
@@ -73,10 +76,12 @@ impl<V: Verbs> Driver<V> {
             return;
         }
         let asked = shared.with_peer(index, |peer| {
-            let queue = shared.make_queue(index, peer, id.rail)?;
-            shared.rail(id.rail).connector.connect(id.id, queue.qp(), &shared.params(&hello.encode()))
+            let queue = shared.make_queue(index, peer, id.rail).map_err(Cause::Queue)?;
+            let connector = &shared.rail(id.rail).connector;
+            connector.connect(id.id, queue.qp(), &shared.params(&hello.encode())).map_err(Cause::Connect)
         });
-        if asked.is_err() {
+        if let Err(why) = asked {
+            shared.is_kept_from(index, why);
             self.ids.remove(&id);
             shared.rail(id.rail).connector.disconnect(id.id);
             self.handle(index, Event::Failed(id));
@@ -95,10 +100,12 @@ impl<V: Verbs> Driver<V> {
             None => {}
         }
         let accepted = shared.with_peer(index, |peer| {
-            let queue = shared.make_queue(index, peer, id.rail)?;
-            shared.rail(id.rail).connector.accept(id.id, queue.qp(), &shared.params(&hello.encode()))
+            let queue = shared.make_queue(index, peer, id.rail).map_err(Cause::Queue)?;
+            let connector = &shared.rail(id.rail).connector;
+            connector.accept(id.id, queue.qp(), &shared.params(&hello.encode())).map_err(Cause::Connect)
         });
-        if accepted.is_err() {
+        if let Err(why) = accepted {
+            shared.is_kept_from(index, why);
             self.ids.remove(&id);
             shared.rail(id.rail).connector.reject(id.id, &Refusal::Unable.encode());
             self.handle(index, Event::Failed(id));
@@ -166,6 +173,7 @@ impl<V: Verbs> Driver<V> {
             peer.moves += u64::from(before.is_some_and(|before| peer.rail != before));
             peer.ups += 1;
             peer.asks = 0;
+            shared.is_together_with(index);
             peer.lease = guests::told_lease(&hello);
             peer.lacks_atomics = hello.lacks_atomics;
             shared.renew_if_held(index, peer);
@@ -314,7 +322,7 @@ impl<V: Verbs> Shared<V> {
         queue.qp().modify(&Modify::Init(ToInit {
             port: config.port,
             pkey_index: 0,
-            access: AccessFlags::all(),
+            access: self.queue_access,
             qkey: 0,
         }))?;
         queue.reserve_receives(receives);

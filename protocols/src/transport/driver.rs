@@ -1,7 +1,6 @@
 //! The mesh's one task: completions of receives, connection events and timers in; frames and connection
 //! management out.
 
-use super::Planted;
 use super::carried::{self, CARRIED};
 use super::connect::drained;
 use super::due::Due;
@@ -14,6 +13,7 @@ use super::peer::{Outgoing, Peer};
 use super::rail::ConnId;
 use super::session::{MIN_BUFFERS, Received};
 use super::wire::{self, GUEST, HEADER_LEN, Hello, Refusal, STANDBY, TRIAL};
+use super::{Cause, Planted};
 use crate::rt::sync::{Mailbox, wake_kept};
 use crate::rt::{BufferGuard, Completed, leaf_at};
 use std::collections::BTreeMap;
@@ -289,10 +289,18 @@ impl<V: Verbs> Driver<V> {
                     self.of(on(id), Event::Failed(on(id)), true);
                 }
             },
-            CmEvent::Rejected { id, private, .. } => {
+            CmEvent::Rejected { id, reason, private } => {
+                if let Some(index) = self.asker(on(id)) {
+                    self.shared.is_turned_down(index, reason, &private);
+                }
                 self.of(on(id), Event::Rejected(on(id), Refusal::decode(&private)), true);
             }
-            CmEvent::Unreachable { id } => self.of(on(id), Event::Failed(on(id)), true),
+            CmEvent::Unreachable { id } => {
+                if let Some(index) = self.ids.get(&on(id)) {
+                    self.shared.is_kept_from(*index, Cause::Unreachable);
+                }
+                self.of(on(id), Event::Failed(on(id)), true);
+            }
             CmEvent::Disconnected { id } => self.of(on(id), Event::Disconnected(on(id)), true),
         }
     }
@@ -303,6 +311,12 @@ impl<V: Verbs> Driver<V> {
         if let Some(index) = index {
             self.handle(index, event);
         }
+    }
+
+    /// Whom this node asks for a connection by that attempt.
+    fn asker(&self, id: ConnId) -> Option<usize> {
+        let index = self.ids.get(&id).copied()?;
+        self.shared.with_peer(index, |peer| peer.link.asks(id)).then_some(index)
     }
 
     fn request(&mut self, id: ConnId, private: &[u8]) {

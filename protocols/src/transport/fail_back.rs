@@ -10,6 +10,7 @@
 //! A connection that moves is fenced, drained and resumed as if it had broken. It has no one-sided operations to lose: on a
 //! worse rail they are carried by messages (`carried`).
 
+use super::Cause;
 use super::driver::Driver;
 use super::link::Event;
 use super::mesh::Shared;
@@ -20,7 +21,7 @@ use crate::rt::sync::OneshotSender;
 use crate::rt::{QpHandle, WaitPoint};
 use std::rc::Rc;
 use weft_verbs::QueuePair;
-use weft_verbs::{AccessFlags, CmEvent, Modify, Nanos, QpCaps, Result, ToInit, Verbs};
+use weft_verbs::{AccessFlags, CmEvent, Modify, Nanos, QpCaps, ToInit, Verbs};
 
 /// Who wants to know whether a rail works: a user, or the connection, which goes there if it does.
 type Asker = Option<OneshotSender<()>>;
@@ -137,7 +138,10 @@ impl<V: Verbs> Driver<V> {
                     trial.queue = Some(queue);
                     self.trials.insert(of, trial);
                 }
-                Err(_) => self.shared.rail(rail).connector.disconnect(of.id),
+                Err(why) => {
+                    self.shared.is_kept_from(trial.index, why);
+                    self.shared.rail(rail).connector.disconnect(of.id);
+                }
             },
             CmEvent::Rejected { private, .. } if Refusal::decode(private) == Some(Refusal::Trial) => {
                 let Trial { index, asker, epoch, queue } = trial;
@@ -159,20 +163,25 @@ impl<V: Verbs> Driver<V> {
         true
     }
 
-    fn ask(&self, of: ConnId, index: usize) -> Result<QpHandle<V>> {
+    fn ask(&self, of: ConnId, index: usize) -> Result<QpHandle<V>, Cause> {
         let shared = &self.shared;
-        let rail = shared.rail(of.rail);
-        let caps = QpCaps { max_send_wr: 1, max_recv_wr: 1, max_send_sge: 1, max_recv_sge: 1, max_inline: 0 };
-        let queue = rail.rt.create_qp(&rail.pd, caps)?;
-        queue.qp().modify(&Modify::Init(ToInit {
-            port: shared.config.port,
-            pkey_index: 0,
-            access: AccessFlags::empty(),
-            qkey: 0,
-        }))?;
+        let queue = shared.trial_queue(of.rail).map_err(Cause::Queue)?;
         let incarnation = shared.with_peer(index, |peer| peer.link.incarnation());
         let hello = shared.hello(incarnation, TRIAL, 0);
-        rail.connector.connect(of.id, queue.qp(), &shared.params(&hello.encode()))?;
+        let asked =
+            shared.rail(of.rail).connector.connect(of.id, queue.qp(), &shared.params(&hello.encode()));
+        asked.map_err(Cause::Connect)?;
+        Ok(queue)
+    }
+}
+
+impl<V: Verbs> Shared<V> {
+    fn trial_queue(&self, rail: u8) -> weft_verbs::Result<QpHandle<V>> {
+        let (port, rail) = (self.config.port, self.rail(rail));
+        let caps = QpCaps { max_send_wr: 1, max_recv_wr: 1, max_send_sge: 1, max_recv_sge: 1, max_inline: 0 };
+        let queue = rail.rt.create_qp(&rail.pd, caps)?;
+        let init = ToInit { port, pkey_index: 0, access: AccessFlags::empty(), qkey: 0 };
+        queue.qp().modify(&Modify::Init(init))?;
         Ok(queue)
     }
 }

@@ -10,7 +10,7 @@ use super::peer::Peer;
 use super::rail::ConnId;
 use super::session::{Header, MIN_BUFFERS};
 use super::wire::{Hello, Refusal};
-use super::{Channel, Rank};
+use super::{Cause, Channel, Rank};
 use crate::rt::sync::Signal;
 use crate::rt::{BufferGuard, Completed, CompletionSink, QpHandle, SharedReceives};
 use std::cell::{Cell, RefCell};
@@ -240,15 +240,19 @@ impl<V: Verbs> Driver<V> {
     fn admit(&mut self, session: u64) -> Option<usize> {
         let shared = &self.shared;
         let guests = shared.guests.as_ref()?;
-        let full = guests.known.borrow().len() >= guests.config.most as usize;
-        if full || shared.closed.get() || shared.retired.get() {
+        if shared.closed.get() || shared.retired.get() {
+            return None;
+        }
+        if guests.known.borrow().len() >= guests.config.most as usize {
+            shared.is_kept_from_a_guest(Cause::Full(guests.config.most));
             return None;
         }
         let first = shared.loopback() + 1;
         let fresh = shared.peers.borrow().len().max(first);
         let index = guests.vacant.borrow_mut().pop().unwrap_or(fresh);
         guests.slots.borrow_mut().admit(index);
-        if guests.stock(shared.rail(0)).is_err() {
+        if let Err(why) = guests.stock(shared.rail(0)) {
+            shared.is_kept_from_a_guest(Cause::Queue(why));
             guests.slots.borrow_mut().forget(index);
             guests.vacant.borrow_mut().extend(Some(index).filter(|_| index < fresh));
             return None;

@@ -152,6 +152,11 @@ impl Link {
         self.incarnation.unwrap_or(0)
     }
 
+    /// Whether this end has asked by that attempt, and nobody has answered.
+    pub(super) fn asks(&self, attempt: ConnId) -> bool {
+        self.state == State::Asking(attempt)
+    }
+
     /// Whether this request was accepted, and nobody has said yet that the connection stands.
     fn accepts(&self, request: ConnId) -> bool {
         matches!(self.state, State::Accepting(id, _) if id == request)

@@ -14,7 +14,8 @@ use super::place::Place;
 use super::rail::{Down, MOST_RAILS};
 use super::send_pool::SendPool;
 use super::session::MIN_BUFFERS;
-use super::stand_in::{StandIn, has_atomics};
+use super::stand_in::{StandIn, access_of, has_atomics};
+use super::troubles::Troubles;
 use super::wire::{GREETING, HEADER_LEN};
 use super::{Channel, MeshConfig, Planted, Rank, SendError, TransportError};
 use super::{guest_leases, guests};
@@ -59,6 +60,8 @@ pub(super) struct Shared<V: Verbs> {
     max_inline: u32,
     /// Bytes of an operation, of the device that carries the fewest.
     longest_operation: u32,
+    /// What queue pairs let peers do.
+    pub(super) queue_access: AccessFlags,
     /// This incarnation of the node, by which peers tell it from earlier ones.
     pub(super) session: u64,
     /// Completions of receives, of all rails.
@@ -106,6 +109,7 @@ pub(super) struct Shared<V: Verbs> {
     pub(super) refusals: RefCell<Vec<MailboxSender<Rank>>>,
     /// What executes this node's atomics, if its adapter does not.
     pub(super) stand_in: Option<StandIn>,
+    pub(super) troubles: RefCell<Troubles>,
 }
 
 impl<V: Verbs> Shared<V> {
@@ -257,8 +261,9 @@ impl<V: Verbs> Mesh<V> {
             let (receive_pool, send_pool) = (pool(&pd, frame), SendPool::new(&pd, frame, chunk));
             rails.push(Rail { rt, pd, connector, receive_pool, send_pool });
         }
-        let inline = rails.iter().map(|rail| rail.rt.context().device_attr().max_inline).min();
-        let longest = rails.iter().map(|rail| rail.rt.context().device_attr().max_msg).min();
+        let devices: Vec<_> = rails.iter().map(|rail| rail.rt.context().device_attr()).collect();
+        let inline = devices.iter().map(|device| device.max_inline).min();
+        let longest = devices.iter().map(|device| device.max_msg).min();
         let rt = &rails[0].rt;
         let guests = config.guests.map(|guests| Guests::new(&rails[0], guests)).transpose()?;
         let mut peers = Vec::new();
@@ -267,6 +272,7 @@ impl<V: Verbs> Mesh<V> {
         let shared = Rc::new(Shared {
             max_inline: inline.unwrap_or(0),
             longest_operation: longest.unwrap_or(0),
+            queue_access: access_of(&config, &devices),
             down: Cell::default(),
             // Never 0, which stands for an unknown incarnation.
             session: match config.makes(Planted::ReusesSession) {
@@ -302,6 +308,7 @@ impl<V: Verbs> Mesh<V> {
             refusals: RefCell::default(),
             resumed: Signal::new(),
             stand_in,
+            troubles: RefCell::default(),
             config,
         });
         guest_leases::watch_leases(&shared);

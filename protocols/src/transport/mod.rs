@@ -44,6 +44,7 @@
 //! | `lists` | several of them posted together, on memory that the caller holds |
 //! | `carried` | one-sided operations that messages carry to another rail's memory |
 //! | `stand_in` | atomics that a processor executes, where the adapter has none |
+//! | `troubles` | why connections could not be made or accepted |
 //! | `guests` | peers that are known by their sessions alone, on one shared receive queue |
 //! | `inbox` | where messages arrive |
 
@@ -84,6 +85,7 @@ mod session;
 mod stand_in;
 mod standby;
 mod steer;
+mod troubles;
 mod wire;
 
 pub use adopt::Prepared;
@@ -98,3 +100,4 @@ pub use guests::GuestConfig;
 pub use inbox::{Inbox, Incoming, Message};
 pub use mesh::{Mesh, MeshAudit, MeshStats};
 pub use place::{Placed, Strike};
+pub use troubles::{Cause, Rejection, Trouble};

@@ -13,7 +13,7 @@
 use super::carried::BEFORE_IT_IS_TRIED_AGAIN;
 use super::mesh::{Mesh, Shared};
 use super::peer::{Life, Peer};
-use super::{Lost, NotExecuted, OpError, Planted};
+use super::{Lost, MeshConfig, NotExecuted, OpError, Planted};
 use crate::rt::WaitPoint;
 use crate::rt::sync::{Mailbox, MailboxSender, OneshotSender, mailbox, oneshot};
 use std::cell::{Cell, RefCell};
@@ -229,6 +229,17 @@ impl<V: Verbs> Shared<V> {
 /// Whether a device executes atomics. One that has no queue pairs has nobody who could want them.
 pub(super) fn has_atomics(device: &DeviceAttr) -> bool {
     device.caps.contains(Caps::ATOMICS) || device.max_qp == 0
+}
+
+/// What a node's queue pairs let peers do to its memory: whatever its devices can. A device without atomics refuses a queue pair that is to
+/// serve them; that of a guest, too, whose memory has no words that others change.
+pub(super) fn access_of<'d>(
+    config: &MeshConfig,
+    devices: impl IntoIterator<Item = &'d DeviceAttr>,
+) -> AccessFlags {
+    let mut access = AccessFlags::all();
+    access.set(AccessFlags::REMOTE_ATOMIC, config.atomics && devices.into_iter().all(has_atomics));
+    access
 }
 
 #[cfg(test)]

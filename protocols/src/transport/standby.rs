@@ -9,6 +9,7 @@
 //! to do, and has a completion queue of its own, so that it costs nothing. What goes over it first are a request and an answer, each
 //! one message with the [`Hello`] that the connection manager would have carried.
 
+use super::Cause;
 use super::driver::{Driver, tag};
 use super::link::Event;
 use super::mesh::Shared;
@@ -135,12 +136,15 @@ impl<V: Verbs> Driver<V> {
         let Ok(id) = connector.resolve_at(config.name(rail, rank), config.service_of(rank)) else { return };
         let id = ConnId { rail, id };
         let made = shared.with_peer(index, |peer| {
-            peer.standby = shared.standby_queue(index, peer, id).ok();
-            peer.standby.is_some()
+            peer.standby = Some(shared.standby_queue(index, peer, id)?);
+            Ok(())
         });
         match made {
-            true => drop(self.ids.insert(id, index)),
-            false => connector.disconnect(id.id),
+            Ok(()) => drop(self.ids.insert(id, index)),
+            Err(why) => {
+                shared.is_kept_from(index, Cause::Queue(why));
+                connector.disconnect(id.id);
+            }
         }
     }
 
@@ -155,17 +159,21 @@ impl<V: Verbs> Driver<V> {
         self.drop_standby(index);
         let hello = shared.hello(theirs.session, STANDBY, 0);
         let accepted = shared.with_peer(index, |peer| {
-            let standby = shared.standby_queue(index, peer, id)?;
+            let standby = shared.standby_queue(index, peer, id).map_err(Cause::Queue)?;
             let (queue, params) = (standby.queue.qp(), hello.encode());
-            shared.rail(id.rail).connector.accept(id.id, queue, &shared.params(&params))?;
+            let connector = &shared.rail(id.rail).connector;
+            connector.accept(id.id, queue, &shared.params(&params)).map_err(Cause::Connect)?;
             // What the peer sends may be here before the connection manager's last word.
             standby.queue.listen();
             peer.standby = Some(standby);
-            Ok::<(), VerbsError>(())
+            Ok(())
         });
         match accepted {
             Ok(()) => drop(self.ids.insert(id, index)),
-            Err(_) => shared.rail(id.rail).connector.reject(id.id, &Refusal::Unable.encode()),
+            Err(why) => {
+                shared.is_kept_from(index, why);
+                shared.rail(id.rail).connector.reject(id.id, &Refusal::Unable.encode());
+            }
         }
     }
 
@@ -213,7 +221,10 @@ impl<V: Verbs> Driver<V> {
                     })
                 });
                 match known {
-                    Some(()) => self.handle(index, Event::StandsBy(of)),
+                    Some(()) => {
+                        shared.is_together_with(index);
+                        self.handle(index, Event::StandsBy(of));
+                    }
                     None => self.drop_standby(index),
                 }
             }
@@ -230,7 +241,8 @@ impl<V: Verbs> Driver<V> {
             let connector = &shared.rail(id.rail).connector;
             connector.connect(id.id, standby.queue.qp(), &shared.params(&hello.encode()))
         });
-        if asked.is_err() {
+        if let Err(why) = asked {
+            shared.is_kept_from(index, Cause::Connect(why));
             self.drop_standby(index);
         }
     }

@@ -119,6 +119,8 @@ pub struct Limits {
     pub max_mr_size: u64,
     /// Most reads and atomics at a time, either way.
     pub max_rd_atomic: u8,
+    /// Whether there are remote atomics.
+    pub atomics: bool,
     /// Most shared receive queues.
     pub max_srq: u32,
     /// Ports.
@@ -143,6 +145,7 @@ impl Limits {
             // A host's memory, whatever the adapter could address.
             max_mr_size: adapter.max_mr_size.min(1 << 40),
             max_rd_atomic: count(adapter.max_rd_atomic, 255) as u8,
+            atomics: true,
             max_srq: count(adapter.max_srq, u32::MAX),
             ports: 1,
             mtu: profile.transport.mtu().bytes(),

@@ -22,7 +22,7 @@ use crate::log::Kind;
 use crate::log::entry::Arrived;
 use std::hash::{Hash, Hasher};
 use weft_verbs::{
-    AccessFlags, Migration, Nanos, Psn, QpAttr, QpNum, QpState, QpType, Result, ToInit, ToRtr, ToRts,
+    AccessFlags, Caps, Migration, Nanos, Psn, QpAttr, QpNum, QpState, QpType, Result, ToInit, ToRtr, ToRts,
     VerbsError, WcError, WcOp,
 };
 
@@ -206,6 +206,9 @@ impl Qp {
         }
         if self.is_ud() != matches!(request.op, Op::Datagram { .. }) {
             return Err(VerbsError::Invalid("datagrams, and nothing else, go by datagram queue pairs"));
+        }
+        if !hw.limits.atomics && matches!(request.op, Op::Atomic { .. }) {
+            return Err(VerbsError::Unsupported(Caps::ATOMICS));
         }
         let depth = self.new.caps.max_send_wr;
         if self.sq.slots >= depth {

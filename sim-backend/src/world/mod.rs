@@ -127,7 +127,8 @@ fn access_log(config: &Config, hcas: impl Iterator<Item = NodeId>) -> AccessLog 
 
 impl World {
     pub fn new(config: &Config, choice: Box<dyn Choice>) -> World {
-        let limits = Limits { ports: config.ports, ..Limits::of(&config.profile) };
+        let Config { ports, atomics, .. } = *config;
+        let limits = Limits { ports, atomics, ..Limits::of(&config.profile) };
         let driver = Driver::new(config);
         // Where there is no time, an adapter has a request at once, and a processor sees at once what an adapter wrote.
         let (fetch, visibility, jitter) = match driver.is_untimed() {

@@ -57,8 +57,7 @@ impl World {
 
     pub fn device_attr(&self, hca: HcaId) -> DeviceAttr {
         let limits = self.hardware(hca).limits;
-        let caps = Caps::ATOMICS
-            | Caps::UD
+        let caps = Caps::UD
             | Caps::SRQ
             | Caps::APM
             | Caps::BROUGHT_MEMORY
@@ -66,6 +65,7 @@ impl World {
             | Caps::SOLICITED
             | Caps::SQD
             | Caps::QP_EVENTS;
+        let atomics = if limits.atomics { Caps::ATOMICS } else { Caps::empty() };
         let ports = if self.shape.ports > 1 { Caps::MULTI_PORT } else { Caps::empty() };
         // Streams are made of time.
         let streams = if self.is_untimed() { Caps::empty() } else { Caps::OUT_OF_BAND };
@@ -73,7 +73,7 @@ impl World {
         DeviceAttr {
             node_guid: u64::from_be_bytes([0x00, 0x02, 0xc9, 0x03, 0, 0, 0, 0]) + u64::from(hca.0) + 1,
             model: self.device_model.clone(),
-            caps: caps | ports | streams | disk,
+            caps: caps | atomics | ports | streams | disk,
             ports: self.shape.ports,
             max_qp: limits.max_qp,
             max_qp_wr: limits.max_wr,

@@ -2,13 +2,13 @@
 
 use super::{Failure, Harness, HarnessCaps, Outcome, TestBed};
 use crate::{
-    AccessFlags, AckTimeout, CompletionQueue, Context, MemoryRegion, Migration, Modify, Mtu, Nanos, Path,
-    Payload, PostError, ProtectionDomain, Psn, QpCaps, QpInit, QpType, QueuePair, RecvWr, RemoteSlice,
+    AccessFlags, AckTimeout, Caps, CompletionQueue, Context, MemoryRegion, Migration, Modify, Mtu, Nanos,
+    Path, Payload, PostError, ProtectionDomain, Psn, QpCaps, QpInit, QpType, QueuePair, RecvWr, RemoteSlice,
     Retries, RnrTimer, SendFlags, SendOp, SendWr, Sge, ToInit, ToRtr, ToRts, Verbs,
 };
 use std::ops::Range;
 
-/// All rights, for queue pairs and regions that are not about rights.
+/// All rights, for regions that are not about rights.
 pub(super) const ALL_RIGHTS: AccessFlags = AccessFlags::all();
 
 /// How ends are made and connected.
@@ -37,8 +37,10 @@ pub(super) struct Setup {
 }
 
 impl Setup {
-    /// What a case uses that is about something else: patient time-outs, all retries, all rights.
+    /// What a case uses that is about something else: patient time-outs, all retries, all rights that the device has.
     pub(super) fn new<H: Harness>(bed: &TestBed<'_, H>) -> Setup {
+        let mut access = ALL_RIGHTS;
+        access.set(AccessFlags::REMOTE_ATOMIC, bed.harness.capabilities().contains(Caps::ATOMICS));
         let ack = (bed.timing().round_trip * 16).max(Nanos::from_micros(500));
         Setup {
             caps: QpCaps {
@@ -52,7 +54,7 @@ impl Setup {
             sq_sig_all: false,
             memory: 1 << 16,
             rights: ALL_RIGHTS,
-            access: ALL_RIGHTS,
+            access,
             mtu: Mtu::B1024,
             psn: [Psn::new(100), Psn::new(7_000)],
             ack: AckTimeout::at_least(ack),

@@ -202,6 +202,13 @@ impl Cluster {
         cluster.manned()
     }
 
+    /// Of nodes whose adapters have no remote atomics.
+    pub fn without_atomics(nodes: u32, seed: u64, special: fn(&mut MeshConfig)) -> Cluster {
+        let mut cluster = Cluster::on_fabric(nodes, 1, seed, Wait::Notify, |config| config.atomics = false);
+        cluster.special = special;
+        cluster.manned()
+    }
+
     /// Of nodes whose adapters take at least 25 ms to give a dead link up.
     pub fn slow_to_give_up(nodes: u32, rails: u8, seed: u64) -> Cluster {
         Cluster::timed(nodes, rails, seed, Wait::Poll, (11, None))

@@ -3,7 +3,7 @@
 use super::Qp;
 use crate::hca::{Ends, Hardware, Io, Key, Limits, Way};
 use crate::log::Kind;
-use weft_verbs::{AltPath, Modify, Path, QpCaps, QpType, Result, Update, VerbsError};
+use weft_verbs::{AccessFlags, AltPath, Caps, Modify, Path, QpCaps, QpType, Result, Update, VerbsError};
 
 /// A queue pair's making.
 #[derive(Clone, Copy, Debug)]
@@ -132,8 +132,13 @@ fn check_attributes(change: &Modify, kind: QpType, limits: &Limits) -> Result<()
         within("the index of the GID to send from", path.sgid_index, 0)
     };
     let alternate = |alt: &Option<AltPath>| alt.map_or(Ok(()), |alt| path(&alt.path));
+    let rights = |access: AccessFlags| match access.contains(AccessFlags::REMOTE_ATOMIC) && !limits.atomics {
+        true => Err(VerbsError::Unsupported(Caps::ATOMICS)),
+        false => Ok(()),
+    };
     match change {
-        Modify::Init(init) => port(init.port),
+        Modify::Init(init) if kind == QpType::Ud => port(init.port),
+        Modify::Init(init) => port(init.port).and_then(|()| rights(init.access)),
         // A datagram queue pair uses none of them.
         Modify::Rtr(_) | Modify::Rts(_) if kind == QpType::Ud => Ok(()),
         Modify::Rtr(rtr) => {
@@ -145,7 +150,7 @@ fn check_attributes(change: &Modify, kind: QpType, limits: &Limits) -> Result<()
             alternate(&rts.alt)?;
             within("the number of reads and atomics in flight", rts.max_rd_atomic, limits.max_rd_atomic)
         }
-        Modify::Update(update) => alternate(&update.alt),
+        Modify::Update(update) => alternate(&update.alt).and_then(|()| update.access.map_or(Ok(()), rights)),
         _ => Ok(()),
     }
 }

@@ -24,6 +24,7 @@ pub struct SimHarness {
     shift: u64,
     jitter: Jitter,
     keys: Keys,
+    atomics: bool,
     /// Rules of the sanitizer that were broken in earlier worlds.
     broken: Vec<sanitizer::Rule>,
 }
@@ -42,7 +43,7 @@ impl SimHarness {
     pub fn new(profile: &str, round_trip: Nanos, seeds: u64) -> SimHarness {
         let profile = Profile::builtin(profile).expect("a built-in profile");
         let timing = Timing { round_trip, timeout: Nanos::from_secs(20), seeds };
-        let fabric = world(&profile, 1, 0, (Jitter::NONE, Keys::Rest)).expect("a world of one node");
+        let fabric = world(&profile, 1, 0, |_| {}).expect("a world of one node");
         SimHarness {
             profile,
             timing,
@@ -54,6 +55,7 @@ impl SimHarness {
             shift: 0,
             jitter: Jitter::NONE,
             keys: Keys::Rest,
+            atomics: true,
             broken: Vec::new(),
         }
     }
@@ -71,6 +73,11 @@ impl SimHarness {
     /// The same with adapters that give out keys so.
     pub fn with_keys(self, keys: Keys) -> SimHarness {
         SimHarness { keys, ..self }
+    }
+
+    /// The same with adapters that have no remote atomics.
+    pub fn without_atomics(self) -> SimHarness {
+        SimHarness { atomics: false, ..self }
     }
 
     /// The same without some capabilities.
@@ -103,8 +110,14 @@ impl SimHarness {
 /// Ports of each of a node's two adapters.
 const PORTS: u8 = 2;
 
-fn world(profile: &Profile, nodes: u32, seed: u64, (jitter, keys): (Jitter, Keys)) -> Result<Fabric, String> {
-    let config = Config { devices: 2, ports: PORTS, jitter, keys, ..Config::new(nodes, profile.clone()) };
+fn world(
+    profile: &Profile,
+    nodes: u32,
+    seed: u64,
+    change: impl FnOnce(&mut Config),
+) -> Result<Fabric, String> {
+    let mut config = Config { devices: 2, ports: PORTS, ..Config::new(nodes, profile.clone()) };
+    change(&mut config);
     Fabric::new(config, Box::new(Seeded::new(seed))).map_err(|e| e.to_string())
 }
 
@@ -117,7 +130,8 @@ impl Harness for SimHarness {
 
     fn capabilities(&self) -> Caps {
         let disk = if self.profile.disk.is_some() { Caps::DISK } else { Caps::empty() };
-        disk | Caps::ATOMICS
+        let atomics = if self.atomics { Caps::ATOMICS } else { Caps::empty() };
+        disk | atomics
             | Caps::UD
             | Caps::SRQ
             | Caps::APM
@@ -141,7 +155,10 @@ impl Harness for SimHarness {
     fn start(&mut self, nodes: usize, seed: u64) -> Result<Vec<Machine<Sim>>, String> {
         self.broken.append(&mut self.broken_now());
         let seed = seed.wrapping_add(self.shift);
-        self.fabric = world(&self.profile, nodes as u32, seed, (self.jitter, self.keys))?;
+        let SimHarness { jitter, keys, atomics, .. } = *self;
+        self.fabric = world(&self.profile, nodes as u32, seed, |config| {
+            (config.jitter, config.keys, config.atomics) = (jitter, keys, atomics);
+        })?;
         self.skipped = Nanos::ZERO;
         self.faults.clear();
         if self.dead {

@@ -6,8 +6,8 @@ mod harness;
 use harness::SimHarness;
 use weft_sim::sanitizer::Rule;
 use weft_sim::{Jitter, Keys};
-use weft_verbs::Nanos;
 use weft_verbs::conformance::{self, CAUSES, Cause, HarnessCaps, Verdict};
+use weft_verbs::{Caps, Nanos};
 
 /// How often cases that draw their faults are repeated; `CONFORMANCE_SEEDS` asks for more.
 fn seeds() -> u64 {
@@ -113,6 +113,20 @@ fn the_suite_holds_where_keys_come_again_at_once() {
     let report = conformance::run(&mut harness, |_| true, &mut |_| {});
     let broken: Vec<_> = report.rows.iter().filter(|row| judge(&row.verdict).is_err()).collect();
     assert!(broken.is_empty(), "{broken:?}");
+}
+
+/// What needs remote atomics is refused by name, and all else is as ever.
+#[test]
+fn the_suite_holds_on_adapters_without_remote_atomics() {
+    let mut harness = SimHarness::new("present-day", Nanos::from_micros(10), 10).without_atomics();
+    let report = conformance::run(&mut harness, |_| true, &mut |_| {});
+    for row in &report.rows {
+        match &row.verdict {
+            Verdict::Passed => {}
+            Verdict::Lacking { caps, .. } => assert_eq!(*caps, Caps::ATOMICS, "{}", row.case),
+            Verdict::Failed(why) => panic!("{}: {why}", row.case),
+        }
+    }
 }
 
 /// What a run leaves open (orders of simultaneous events, each connection's timer) must not matter to any case.

@@ -157,6 +157,7 @@ fn a_region_without_the_right_refuses<H: Harness>(bed: &mut TestBed<'_, H>) -> O
 /// not an access violation, which is about keys.
 fn a_queue_pair_without_the_right_refuses<H: Harness>(bed: &mut TestBed<'_, H>) -> Outcome {
     let mut setup = Setup::new(bed);
+    let all = setup.access;
     let pair = bed.pair_with(&setup)?;
     let Pair { a, b } = &pair;
     let to = b.word(0)?;
@@ -168,7 +169,7 @@ fn a_queue_pair_without_the_right_refuses<H: Harness>(bed: &mut TestBed<'_, H>) 
         ops.push((AccessFlags::REMOTE_ATOMIC, SendOp::FetchAdd { at: to, add: 1 }));
     }
     for (right, op) in ops {
-        setup.access = ALL_RIGHTS - right;
+        setup.access = all - right;
         pair.reconnect(&setup)?;
         a.post(1, op, 0..8)?;
         bed.fails(&a.sends, 1, WcError::RemInvReq).map_err(|e| e.during(format!("{right:?} missing")))?;

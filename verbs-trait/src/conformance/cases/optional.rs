@@ -55,6 +55,13 @@ fn what_a_device_lacks_it_refuses_by_name<H: Harness>(bed: &mut TestBed<'_, H>) 
     }
     if lacking.contains(Caps::ATOMICS) {
         names(a.fetch_add(1, 0, b.word(0)?, 1).map_err(|e| e.why), Caps::ATOMICS)?;
+        let access = AccessFlags::REMOTE_ATOMIC;
+        names(
+            a.qp.modify(&Modify::Update(Update { access: Some(access), ..Update::default() })),
+            Caps::ATOMICS,
+        )?;
+        a.qp.modify(&Modify::Reset)?;
+        names(a.qp.modify(&a.to_init(&Setup { access, ..setup })), Caps::ATOMICS)?;
     }
     if lacking.contains(Caps::OUT_OF_BAND) {
         names(a.ctx.out_of_band(), Caps::OUT_OF_BAND)?;

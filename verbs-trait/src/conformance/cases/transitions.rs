@@ -160,7 +160,7 @@ fn init_refuses_a_port_that_is_not_there<H: Harness>(bed: &mut TestBed<'_, H>) -
     let setup = Setup::new(bed);
     let end = bed.end(0, &setup)?;
     for port in [0, end.ctx.device_attr().ports + 1, u8::MAX] {
-        let init = Modify::Init(ToInit { port, pkey_index: 0, access: ALL_RIGHTS, qkey: 0 });
+        let init = Modify::Init(ToInit { port, pkey_index: 0, access: setup.access, qkey: 0 });
         check_refused!(
             end.qp.modify(&init),
             VerbsError::TooLarge { .. } | VerbsError::Invalid(_),
