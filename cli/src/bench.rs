@@ -2,7 +2,8 @@
 
 use crate::args::{Bench, BenchFabricArgs, BenchSystemArgs};
 use crate::exit::{Exit, Failure};
-use crate::table::{Table, count, micros};
+use crate::metrics::time;
+use crate::table::{Table, count};
 use crate::{help, interrupt, output};
 use serde::Serialize;
 use weft_check::bench::{BenchError, Ring, RingFigures, Stack, SystemBench, SystemFigures};
@@ -152,7 +153,7 @@ fn latency(variants: &[SystemFigures]) -> Table {
     let mut table = Table::new(title, 2, &["", "of", "median", "p99", "maximum"]);
     for of in variants {
         for (what, times) in of.metrics.latencies.iter().flat_map(|table| &table.rows) {
-            let [p50, p99, max] = [times.p50_ns, times.p99_ns, times.max_ns].map(micros);
+            let [p50, p99, max] = [times.p50_ns, times.p99_ns, times.max_ns].map(time(times.count));
             table.row([name(of), what.to_string(), p50, p99, max]);
         }
     }

@@ -35,7 +35,7 @@ pub fn run(args: &FsArgs) -> Result<Exit, Failure> {
             let layout = (*strip, *servers);
             let size = Put { door: &door, name: &name, quiet: args.quiet }.put(from, layout, *force)?;
             said(args, &json!({ "name": name, "bytes": size }), || {
-                format!("{name}: {} bytes\n", count(size))
+                format!("{}: {} bytes\n", output::shown(&name), count(size))
             })?;
         }
         FsCommand::Get { name, to } => {
@@ -43,7 +43,8 @@ pub fn run(args: &FsArgs) -> Result<Exit, Failure> {
             let to = to.clone().unwrap_or_else(|| PathBuf::from(last(name)));
             let size = get(&door, name, &to, args.quiet)?;
             if to != Path::new("-") {
-                let text = || format!("{}: {} bytes\n", to.display(), count(size));
+                let text =
+                    || format!("{}: {} bytes\n", output::shown(&to.display().to_string()), count(size));
                 said(args, &json!({ "name": name, "bytes": size }), text)?;
             }
         }
@@ -54,7 +55,7 @@ pub fn run(args: &FsArgs) -> Result<Exit, Failure> {
             let object =
                 json!({ "name": name, "bytes": size, "strip": strip, "servers": servers, "first": first });
             said(args, &object, || {
-                let (size, strip) = (count(size), count(strip.into()));
+                let (name, size, strip) = (output::shown(name), count(size), count(strip.into()));
                 format!(
                     "{name}: {size} bytes in strips of {strip} over {servers} servers from server {first}\n"
                 )

@@ -13,8 +13,9 @@ pub fn group(group: &Group) -> Table {
             table.line(numbers.map(|of| count(of.value)).collect());
             table
         }
-        Layout::Column(head) => {
-            let mut table = Table::new(group.title, 1, &[head, "count"]);
+        Layout::Column(head) | Layout::Figures(head, _) => {
+            let figure = if let Layout::Figures(_, figure) = group.layout { figure } else { "count" };
+            let mut table = Table::new(group.title, 1, &[head, figure]);
             for of in numbers {
                 table.row([of.label.to_string(), count(of.value)]);
             }
@@ -61,9 +62,13 @@ fn latencies(of: &Latencies, clock: Clock) -> Table {
     table
 }
 
+/// A time of a distribution of so many: where there is none, it has none.
+pub fn time(of: u64) -> impl Fn(u64) -> String {
+    move |nanos| if of == 0 { "-".to_string() } else { micros(nanos) }
+}
+
 fn percentiles(name: &str, of: &Percentiles) -> [String; 8] {
     let Percentiles { count: n, min_ns, mean_ns, p50_ns, p90_ns, p99_ns, max_ns } = *of;
-    let time = |nanos| if n == 0 { "-".to_string() } else { micros(nanos) };
-    let [min, mean, p50, p90, p99, max] = [min_ns, mean_ns, p50_ns, p90_ns, p99_ns, max_ns].map(time);
+    let [min, mean, p50, p90, p99, max] = [min_ns, mean_ns, p50_ns, p90_ns, p99_ns, max_ns].map(time(n));
     [name.to_string(), count(n), min, mean, p50, p90, p99, max]
 }

@@ -32,12 +32,17 @@ pub fn text(report: &Report, rerun: &str) -> String {
 
 /// The command that makes the same run again, with its event log.
 pub fn rerun(scenario: &Path, set: &[Override], seed: u64) -> String {
-    format!("weft run {}{} --seed {seed} --log events.log", scenario.display(), sets(set))
+    format!("weft run {}{} --seed {seed} --log events.log", path(scenario), sets(set))
 }
 
 /// Options that give fields of a scenario other values, each with a space before it.
 pub fn sets(set: &[Override]) -> String {
     set.iter().map(|field| format!(" --set {}", quoted(field.text()))).collect()
+}
+
+/// A path as a shell takes it.
+pub fn path(path: &Path) -> String {
+    quoted(&path.display().to_string())
 }
 
 /// A word as a shell takes it.

@@ -4,6 +4,7 @@ use crate::args::StatusArgs;
 use crate::exit::{Exit, Failure};
 use crate::output;
 use crate::table::{Table, count, short, wrap};
+use serde_json::Value;
 use std::path::Path;
 use weft_control::ask::{CallError, Meeting, status};
 use weft_control::daemon::config::{Config, Systems};
@@ -21,7 +22,7 @@ pub fn run(args: &StatusArgs) -> Result<Exit, Failure> {
         false => Failure::unfinished(why),
     })?;
     match args.json {
-        true => output::json(&status)?,
+        true => output::json(&object(&status)?)?,
         false => output::text(&text(&status))?,
     }
     Ok(Exit::Held)
@@ -44,6 +45,17 @@ pub fn meeting(
     Ok((of, config.as_ref().map(|config| config.systems)))
 }
 
+/// For programs. Of a node that has not come there is nothing to say when.
+fn object(status: &Status) -> Result<Value, Failure> {
+    let mut object = serde_json::to_value(status).map_err(Failure::unfinished)?;
+    let members = object["members"].as_array_mut().into_iter().flatten();
+    for member in members.filter(|member| member["presence"].is_null()) {
+        member["since_ms"] = Value::Null;
+        member["heard_ms"] = Value::Null;
+    }
+    Ok(object)
+}
+
 /// For people.
 fn text(status: &Status) -> String {
     let present = status.members.iter().filter(|member| member.presence == Some(Presence::Present)).count();
@@ -62,14 +74,16 @@ fn text(status: &Status) -> String {
     let mut reports = Table::new("what they report", 4, &["node", "system", "what", "value"]);
     let mut long = String::new();
     for member in &status.members {
+        let is_here = member.presence == Some(Presence::Present);
+        let node = if is_here { member.rank.to_string() } else { format!("{} (last)", member.rank) };
         for (system, values) in &member.report.systems {
             for (key, value) in values {
                 let shown = short(value, 24);
                 if shown != *value {
                     long.push('\n');
-                    wrap(&format!("node {}, {system}, {key}: {value}", member.rank), 0, &mut long);
+                    wrap(&format!("node {node}, {system}, {key}: {value}"), 0, &mut long);
                 }
-                reports.row([member.rank.to_string(), short(system, 16), short(key, 24), shown]);
+                reports.row([node.clone(), short(system, 16), short(key, 24), shown]);
             }
         }
     }
@@ -165,5 +179,15 @@ mesh is not running
 node 2 was lost: nothing was heard of it for 5 s"
         );
         assert!(text.lines().all(|line| line.chars().count() <= 80));
+    }
+
+    #[test]
+    fn when_a_node_was_heard_of_that_never_came_no_program_is_told() {
+        let members = vec![member(0, Some(Presence::Present)), member(1, None)];
+        let (cluster, program) = ("blue".to_string(), "0.1.0".to_string());
+        let status = Status { cluster, program, up_ms: 10, members, counts: Counts::default() };
+        let members = &object(&status).expect("it is an object")["members"];
+        assert_eq!((&members[0]["since_ms"], &members[0]["heard_ms"]), (&90_000.into(), &250.into()));
+        assert!(members[1]["since_ms"].is_null() && members[1]["heard_ms"].is_null(), "{members}");
     }
 }

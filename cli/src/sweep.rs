@@ -40,6 +40,7 @@ pub fn run(args: &RunArgs, scenario: &Scenario, seeds: Range<u64>) -> Result<Exi
         },
     );
     progress.end();
+    sum.conclude();
     let verdict = Exit::from(sum.verdict());
     if sum.runs() > 0 {
         output::report(verdict, args.json, &sum, &sum.text())?;

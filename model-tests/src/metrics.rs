@@ -81,6 +81,8 @@ pub enum Layout {
     Row,
     /// A line for each number, under this head.
     Column(&'static str),
+    /// A line for each number, which is no count: the heads of the lines' names and of the numbers.
+    Figures(&'static str, &'static str),
 }
 
 /// A number that was counted.

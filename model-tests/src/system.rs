@@ -221,6 +221,19 @@ pub trait System: 'static {
         0
     }
 
+    /// For how long at the most another user holds what a request waits for, where nothing goes wrong: a scenario is refused in which
+    /// that is longer than a request may take. Zero unless a system says otherwise.
+    fn held_up(work: &Self::Workload) -> Nanos {
+        let _ = work;
+        Nanos::ZERO
+    }
+
+    /// For how long services keep what is of a user that has gone without a word: it takes them as much longer to come to rest.
+    fn lingers(work: &Self::Workload) -> Nanos {
+        let _ = work;
+        Nanos::ZERO
+    }
+
     /// Its oracles, on so many nodes.
     fn oracles(work: &Self::Workload, nodes: u32) -> Self::Oracles;
 

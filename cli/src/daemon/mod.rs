@@ -7,7 +7,7 @@ mod seat;
 mod services;
 mod troubles;
 
-use crate::args::DaemonArgs;
+use crate::args::{DaemonArgs, LogFormat};
 use crate::control::{PROGRAM, log, raise_file_limit};
 use crate::exit::{Exit, Failure};
 use crate::interrupt::Signals;
@@ -34,14 +34,22 @@ fn not_running(system: &str) -> String {
     format!("{system} (waits)")
 }
 
-/// Runs the daemon.
+/// Runs the daemon. Where its lines are objects, why it ends is one as well.
 pub fn run(args: &DaemonArgs) -> Result<Exit, Failure> {
+    log(args.log_level, args.log);
+    let ended = serve(args);
+    if let (Err(why), LogFormat::Json) = (&ended, args.log) {
+        tracing::error!("{why}");
+    }
+    ended
+}
+
+fn serve(args: &DaemonArgs) -> Result<Exit, Failure> {
     let config = Config::read(&args.config).map_err(Failure::bad_input)?;
     let slurm = std::env::var("SLURM_PROCID").ok();
     let rank = config.rank(args.rank, slurm.as_deref()).map_err(Failure::bad_input)?;
     let secret = config.cluster.secret.as_deref().map_or_else(|| Ok(Secret::none()), Secret::read);
     let secret = secret.map_err(Failure::bad_input)?;
-    log(args.log_level, args.log);
     raise_file_limit();
     let (setup, blob) = setup(&config, rank, args.new_store)?;
     let (program, timing, scenario) = (PROGRAM.to_string(), Timing::default(), config.systems.digest());

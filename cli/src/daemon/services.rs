@@ -230,7 +230,7 @@ impl<V: Verbs> Files<V> {
         }
         let said = [
             ("state", state),
-            ("asked", stats.asked.to_string()),
+            ("requests made", stats.asked.to_string()),
             ("pulls", stats.pulls.to_string()),
             ("pushes", stats.pushes.to_string()),
             ("disk errors", errors.to_string()),

@@ -4,6 +4,7 @@ use super::args::CheckArgs;
 use super::{all, build, every, files, find};
 use crate::exit::{Exit, Failure};
 use crate::progress::Progress;
+use crate::report::path;
 use crate::seeds::jobs;
 use crate::table::{Table, count, wrap};
 use crate::{help, interrupt, output};
@@ -233,7 +234,7 @@ impl<'a> Checked<'a> {
 
 /// How to see a saved failure again.
 pub fn again(file: &Path) -> String {
-    format!("The same run again: weft replay {}\n", file.display())
+    format!("The same run again: weft replay {}\n", path(file))
 }
 
 fn why(stopped: Stopped) -> &'static str {

@@ -8,6 +8,7 @@ use super::args::FuzzArgs;
 use super::files;
 use super::target::{Runner, Seed, Target};
 use crate::exit::Failure;
+use crate::report;
 use std::num::NonZeroU32;
 use std::path::PathBuf;
 use weft_check::run::RunOptions;
@@ -148,7 +149,7 @@ impl Target for Swarm {
         let text = text(&self.drawn(seed)?)?;
         let path = self.save.clone().unwrap_or_else(|| PathBuf::from(format!("{}.{seed}.toml", self.name())));
         files::put(&path, "the scenario", &text)?;
-        let rerun = format!("The same run again: weft run {} --log events.log\n", path.display());
+        let rerun = format!("The same run again: weft run {} --log events.log\n", report::path(&path));
         Ok((path, rerun))
     }
 }

@@ -21,7 +21,7 @@ use crate::control::{PROGRAM, log};
 use crate::device_args::{ConnectArg, NodeArgs, WaitArg};
 use crate::exit::{Exit, Failure};
 use crate::interrupt;
-use crate::report::{quoted, sets};
+use crate::report::{path, sets};
 use judge::Terms;
 use meeting::{Agreed, Meeting, SILENCE};
 use member::{Options, Rails};
@@ -189,10 +189,10 @@ pub fn run(args: &RunArgs, scenario: &Scenario) -> Result<Exit, Failure> {
 
 /// What is typed on each machine for a run that was started so: all that nodes must agree on is in it.
 fn command_of_nodes(args: &RunArgs, host: &str) -> String {
-    let file = args.scenario.display();
+    let file = path(&args.scenario);
     let set = sets(&args.set);
     let seed = args.seed.map_or_else(String::new, |seed| format!(" --seed {seed}"));
-    let secret = args.secret.as_ref().map(|file| quoted(&file.display().to_string()));
+    let secret = args.secret.as_ref().map(|file| path(file));
     let secret = secret.map_or_else(String::new, |file| format!(" --secret {file}"));
     format!("weft node {file}{set}{seed}{secret} --driven --rank N --meet {host}")
 }
@@ -213,16 +213,16 @@ impl Visitor for Meets<'_> {
 
 fn judge_run<S: System>(scenario: &Scenario, meeting: Meeting, seed: u64) -> Result<report::Judged, Failure> {
     let span = |nanos: weft_verbs::Nanos| Duration::from_nanos(nanos.0);
+    let work = work::<S>(scenario)?;
     let terms = Terms {
         nodes: scenario.cluster.nodes,
         patience: PATIENCE,
         silence: SILENCE,
-        settle: span(scenario.run.settle.nanos()) + Duration::from_secs(20),
+        settle: span(scenario.run.settle.nanos() + S::lingers(work)) + Duration::from_secs(20),
         limit: span(scenario.run.limit.nanos()),
         members: scenario.cluster.members.is_some(),
         restarts: S::RESTARTS,
     };
-    let work = work::<S>(scenario)?;
     Ok(report::judge::<S>(scenario, work, seed, meeting.hold::<S>(terms, work)))
 }
 

@@ -37,17 +37,20 @@ pub type Environment = BTreeMap<String, String>;
 
 /// Finds a node's place.
 pub fn find(given: &Given, environment: &Environment) -> Result<Place, String> {
-    let number = |name: &str| environment.get(name).and_then(|text| text.parse().ok());
+    let number = |name: &str| {
+        let said = environment.get(name).map(|text| (text, text.parse()));
+        let wrong = |text: &str| format!("{name} is '{}', and no number", text.escape_default());
+        said.map(|(text, number)| number.map_err(|_| wrong(text))).transpose()
+    };
     let (rank, nodes) = match is_of_open_mpi(environment) {
         true => ("OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE"),
         false => ("SLURM_PROCID", "SLURM_NTASKS"),
     };
-    let (launched_rank, launched_nodes) = (number(rank), number(nodes));
-    let rank = given
-        .rank
-        .or(launched_rank)
-        .ok_or("which node this is, nobody says: give --rank, or start it with srun or mpirun")?;
-    let nodes = given.nodes.or(launched_nodes).unwrap_or(given.of_scenario);
+    let given_or =
+        |given: Option<u32>, name: &str| given.map_or_else(|| number(name), |given| Ok(Some(given)));
+    let (rank, nodes) = (given_or(given.rank, rank)?, given_or(given.nodes, nodes)?);
+    let rank = rank.ok_or("which node this is, nobody says: give --rank, or start it with srun or mpirun")?;
+    let nodes = nodes.unwrap_or(given.of_scenario);
     let meeting = given
         .meet
         .clone()
@@ -223,6 +226,8 @@ mod tests {
     fn what_is_missing_or_wrong_is_said() {
         let none = environment(&[]);
         assert!(find(&SCENARIO, &none).unwrap_err().contains("--rank"));
+        let odd = environment(&[("SLURM_PROCID", "abc")]);
+        assert_eq!(find(&SCENARIO, &odd).unwrap_err(), "SLURM_PROCID is 'abc', and no number");
         let given = Given { rank: Some(0), ..SCENARIO };
         assert!(find(&given, &none).unwrap_err().contains("--meet"));
         let given = Given { rank: Some(3), meet: Some("b".into()), ..SCENARIO };

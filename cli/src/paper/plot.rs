@@ -134,12 +134,18 @@ enum Mark {
 /// How high an entry of a legend is, in pixels as all sizes.
 const ENTRY: i32 = 19;
 
-/// What the marks mean, in the upper left corner of the plot, where no data is.
-fn legend(area: &Area<'_>, keys: &[(String, Mark)]) -> Drawn {
-    const LEFT: i32 = 84;
+/// Where a legend's entries begin.
+const LEFT: i32 = 84;
+
+/// The lower right corner of a legend's box.
+fn corner(keys: &[(String, Mark)]) -> (i32, i32) {
     let widest = keys.iter().map(|(name, _)| name.chars().count()).max().unwrap_or_default() as i32;
-    let corner = (LEFT + 34 + 8 * widest, 46 + ENTRY * keys.len() as i32);
-    area.draw(&Rectangle::new([(LEFT - 6, 42), corner], WHITE.filled()))?;
+    (LEFT + 34 + 8 * widest, 46 + ENTRY * keys.len() as i32)
+}
+
+/// What the marks mean, in the upper left corner of the plot, where no data is but what lies behind lines: that shows through.
+fn legend(area: &Area<'_>, keys: &[(String, Mark)]) -> Drawn {
+    area.draw(&Rectangle::new([(LEFT - 6, 42), corner(keys)], WHITE.mix(0.75).filled()))?;
     for (nth, (name, mark)) in keys.iter().enumerate() {
         let y = 54 + ENTRY * nth as i32;
         match mark {
@@ -191,6 +197,40 @@ mod tests {
         let svg = drawn(Shape::Lines(Lines { spans, ..lines }));
         assert_eq!(svg.matches("#F8CDC8").count(), 2 + 1, "two places, and one in the legend");
         assert!(svg.find("#F8CDC8") < svg.find("<circle") && svg.contains("cut"));
+    }
+
+    /// Where a curve has its highest point near the vertical axis.
+    #[test]
+    fn the_legend_lies_above_all_points_and_lines() {
+        let curve = [(0.0, 1.0), (120.0, 90.0), (200.0, 40.0), (260.0, 95.0), (1_000.0, 3.0)];
+        for scale in [Scale::Linear, Scale::Logarithmic] {
+            let points = curve.iter().map(|&(x, y)| (f64::max(x, 1.0), y)).collect();
+            let svg = drawn(lines(scale, points));
+            let (right, bottom) = corner(&["here", "the paper"].map(|name| (name.into(), Mark::Cross)));
+            let centres: Vec<(i32, i32)> = svg
+                .split("<circle cx=\"")
+                .skip(1)
+                .map(|rest| {
+                    let mut numbers = rest.split('"').step_by(2).map(|number| number.parse().unwrap_or(0));
+                    (numbers.next().unwrap_or(0), numbers.next().unwrap_or(0))
+                })
+                .collect();
+            let (in_the_legend, data) = centres.split_last().expect("the points, and one in the legend");
+            assert!(in_the_legend.1 < bottom && data.len() == curve.len(), "{scale:?}: {centres:?}");
+            assert!(data.iter().any(|at| at.0 < right), "{scale:?}: {data:?}");
+            assert!(
+                data.iter().all(|at| at.0 > right || at.1 > bottom),
+                "{scale:?}: {data:?}, legend {right} {bottom}"
+            );
+        }
+    }
+
+    #[test]
+    fn a_bar_that_goes_down_has_its_number() {
+        let part = Part { name: String::new(), paper: Some(12.0), here: -2.09 };
+        let place = Place { label: ["a".into(), "b".into()], parts: vec![part] };
+        let svg = drawn(Shape::Bars(Bars { places: vec![place] }));
+        assert!(svg.contains("12.00") && svg.contains("-2.09"), "{svg}");
     }
 
     /// Per cent, say, of which there are no more than a hundred.

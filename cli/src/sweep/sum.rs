@@ -11,7 +11,7 @@ use std::ops::Range;
 use std::path::PathBuf;
 use weft_check::Verdict;
 use weft_check::metrics::{Metrics, Percentiles};
-use weft_check::run::{FaultCount, Report, RunError};
+use weft_check::run::{FaultCount, Report, RunError, hit_nothing};
 use weft_check::scenario::{Override, Scenario};
 use weft_check::seeds::Summary;
 use weft_verbs::Nanos;
@@ -32,7 +32,7 @@ pub struct Sum {
     end_seed: u64,
     /// Of all seeds, or of those that were run so far.
     verdict: Verdict,
-    /// What is odd about the scenario.
+    /// What is odd about the scenario, and about its runs.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     warnings: Vec<String>,
     #[serde(flatten)]
@@ -175,6 +175,12 @@ impl Sum {
                 .as_ref()
                 .map(|first| report::rerun(&self.file, &self.set, first.seed));
         }
+    }
+
+    /// No run is added any more: says what is odd about all of them.
+    pub fn conclude(&mut self) {
+        let faults: Vec<FaultCount> = self.summary.faults.values().copied().collect();
+        self.warnings.extend(hit_nothing(&faults));
     }
 
     /// Notes a run that could not be made, or that the range was left before its end.

@@ -47,6 +47,13 @@ fn every_variant_is_measured_and_one_can_be_chosen() {
 }
 
 #[test]
+fn calls_that_were_not_made_took_no_time() {
+    let output = run(&["bench", "dsm", "--nodes", "2", "--requests", "20"]);
+    let barrier = out(&output).lines().find(|line| line.contains("barrier")).expect("a line of the table");
+    assert_eq!(barrier.split_whitespace().filter(|cell| *cell == "-").count(), 3, "{barrier}");
+}
+
+#[test]
 fn the_tables_fit_a_terminal() {
     let ring = run(&["bench", "fabric", "--nodes", "2", "--messages", "1000"]);
     let locks = run(&["bench", "locks", "--nodes", "2", "--requests", "20"]);

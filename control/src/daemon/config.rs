@@ -252,7 +252,13 @@ impl Config {
     /// # Errors
     /// Nobody says it, or it is none of the cluster's.
     pub fn rank(&self, given: Option<u32>, slurm: Option<&str>) -> Result<u32, String> {
-        let rank = given.or(self.node.rank).or_else(|| slurm?.parse().ok());
+        let of_slurm = |text: &str| {
+            text.parse().map_err(|_| format!("SLURM_PROCID is '{}', and no number", text.escape_default()))
+        };
+        let rank = match (given.or(self.node.rank), slurm) {
+            (None, Some(text)) => Some(of_slurm(text)?),
+            (rank, _) => rank,
+        };
         let rank = rank.ok_or(
             "which node this is, nobody says: give --rank, or rank in [node], or start it with srun",
         )?;

@@ -73,8 +73,8 @@ pub trait Oracles: Clone + 'static {
     /// How many requests have not ended.
     fn unended(&self) -> u64;
 
-    /// When the oldest of the requests that have not ended was made, or, where one holds something, has had it. `None` if there is
-    /// none, or where that is not known.
+    /// When the oldest of the requests that have not ended was made, or, where one holds something, has had it. One that waits for its
+    /// turn counts from the last turn of another one. `None` if there is none, or where that is not known.
     fn oldest(&self) -> Option<Nanos> {
         None
     }

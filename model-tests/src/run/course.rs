@@ -14,8 +14,8 @@ use weft_sim::RunEnd;
 use weft_sim::log::Log;
 use weft_verbs::Nanos;
 
-/// How long the service may take to come to rest after the last request ended: acknowledgements that are sent
-/// lazily, connections that are still being made anew.
+/// How long the service may take at least to come to rest after the last request ended: acknowledgements that are sent
+/// lazily, connections that are still being made anew. Where a request may take longer for such, so may this.
 const REST: Nanos = Nanos::from_secs(10);
 
 impl<S: System> World<S> {
@@ -140,7 +140,8 @@ impl<S: System> World<S> {
 
     /// Nobody asks for anything any more: what is under way comes to its end.
     fn come_to_rest(&mut self, options: &mut RunOptions<'_>) -> Result<(), RunError> {
-        let end = self.fabric.now() + REST;
+        let rest = REST.max(self.scenario.run.settle.nanos()) + S::lingers(&self.work);
+        let end = self.fabric.now() + rest;
         self.go_on_until_rest(options, |world| {
             (world.all_done() && !is_clean(&world.machines)).then_some(end)
         })
@@ -239,6 +240,29 @@ mod tests {
     use super::*;
     use crate::Verdict;
     use crate::systems::pario::Files;
+
+    #[test]
+    fn a_queue_of_holds_that_takes_longer_than_one_request_may_is_no_hang() {
+        let text = "[cluster]\nnodes = 2\n[workload]\nkind = \"locks\"\nscheme = \"ncosed\"\nclients = 8\nshared = 0.3\nhold = \"30ms\"\n\
+                    requests = 2\n[run]\nlimit = \"10ms\"\nsettle = \"100ms\"\n";
+        let scenario = crate::parse(text).expect("a good scenario");
+        let report = crate::run(&scenario, 1, RunOptions::default()).expect("it runs");
+        assert!(
+            report.held() && report.metrics.count("requests", "granted") == 32,
+            "{:?}",
+            report.violations
+        );
+    }
+
+    /// A guest is forgotten by its lease.
+    #[test]
+    fn what_is_kept_of_a_guest_that_died_is_no_leak_while_its_lease_runs() {
+        let text = "[cluster]\nnodes = 3\n[workload]\nkind = \"pario\"\naccess = \"small\"\nservers = 1\nguests = true\nlease = \"40s\"\nvisit = 2\n\
+                    dies = 1.0\nrequests = 6\n";
+        let scenario = crate::parse(text).expect("a good scenario");
+        let report = crate::run(&scenario, 1, RunOptions::default()).expect("it runs");
+        assert!(report.held() && report.virtual_ns > 40_000_000_000, "{:?}", report.violations);
+    }
 
     #[test]
     fn a_client_that_does_not_go_on_though_nothing_is_open_is_told_of() {

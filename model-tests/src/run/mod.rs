@@ -21,7 +21,7 @@ mod world;
 
 pub use client::{client, rest};
 pub use left_out::left_out;
-pub use report::{FaultCount, Report, named};
+pub use report::{FaultCount, Report, hit_nothing, named};
 pub use throughput::{Struck, Throughput};
 pub use world::{Machine, World, members, mesh_config, rail_names};
 

@@ -34,7 +34,7 @@ pub struct Report {
     /// The system's figures.
     #[serde(flatten)]
     pub metrics: Metrics,
-    /// What is odd about the scenario, so that its verdict says less than one might think.
+    /// What is odd about the scenario or its faults, so that its verdict says less than one might think.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub warnings: Vec<String>,
     /// Why the event log could not be written, if it was asked for and could not. The verdict stands without it.
@@ -43,7 +43,7 @@ pub struct Report {
     /// What arrived over time, if that was asked for and the system tells it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub throughput: Option<Throughput>,
-    /// The faults that were injected, by kind.
+    /// The faults that were injected, by kind; none of a kind that the scenario has is told as well.
     pub faults: Vec<FaultCount>,
     /// When the run ended.
     pub virtual_ns: u64,
@@ -94,10 +94,51 @@ impl std::ops::AddAssign for FaultCount {
     }
 }
 
+/// That none of the faults that were asked for hit anything, in one run or in many, if so: the verdict says nothing of them then.
+pub fn hit_nothing(faults: &[FaultCount]) -> Option<String> {
+    let none_hit = faults.iter().all(|fault| fault.struck == 0 && fault.packets_hit == 0);
+    (none_hit && !faults.is_empty()).then(|| {
+        let injected: u64 = faults.iter().map(|fault| fault.injected).sum();
+        let what = match injected {
+            0 => "No fault was injected: all clients were through, or the limit was reached, before the first one.".to_owned(),
+            _ => format!("None of the {injected} faults hit anything."),
+        };
+        format!("{what} Let them come earlier or oftener, or let clients make more requests.")
+    })
+}
+
 /// What varies as a field of its own name.
 pub fn named<S: serde::Serializer>(
     variant: &Option<(&'static str, String)>,
     to: S,
 ) -> Result<S::Ok, S::Error> {
     to.collect_map(variant.iter().map(|(name, value)| (name, value)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::run::RunOptions;
+
+    #[test]
+    fn of_every_kind_of_fault_that_is_asked_for_it_is_told_that_none_struck() {
+        let run = |at: &str| {
+            let faults = format!(
+                "[[faults]]\nkind = \"restart\"\nat = \"{at}\"\nlasts = \"1ms\"\n[[faults]]\nkind = \"cut\"\nat = \"{at}\"\n"
+            );
+            let text =
+                format!("[cluster]\nnodes = 2\n[workload]\nkind = \"messages\"\nmessages = 5\n{faults}");
+            crate::run(&crate::parse(&text).expect("a scenario"), 1, RunOptions::default()).expect("it runs")
+        };
+        let late = run("60min");
+        assert_eq!(late.faults, [FaultKind::Cut, FaultKind::Restart].map(FaultCount::none));
+        assert!(
+            matches!(&late.warnings[..], [told] if told.contains("No fault was injected")),
+            "{:?}",
+            late.warnings
+        );
+        let early = run("10us");
+        assert!(early.faults.iter().all(|fault| fault.injected == 1), "{:?}", early.faults);
+        assert_eq!(early.warnings, [""; 0]);
+    }
 }

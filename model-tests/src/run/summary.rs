@@ -1,7 +1,7 @@
 //! Sums a run up.
 
 use super::world::World;
-use super::{FaultCount, Report, faults};
+use super::{FaultCount, Report, faults, hit_nothing};
 use crate::metrics::Metrics;
 use crate::scenario::{FaultKind, WaitStyle};
 use crate::system::{Measured, System};
@@ -27,6 +27,12 @@ impl<S: System> World<S> {
         let stats = self.fabric.stats();
         let checks = self.recorder.judge(|judge| judge.checks());
         let held = checks.iter().all(|check| check.held);
+        let faults = fault_counts(
+            self.scenario.faults.iter().map(|fault| fault.kind),
+            &self.fabric.faults(),
+            &self.crashes,
+        );
+        let warnings = self.scenario.warnings().into_iter().chain(hit_nothing(&faults));
         Report {
             title: self.scenario.title.clone(),
             seed: self.seed,
@@ -39,10 +45,10 @@ impl<S: System> World<S> {
             checks,
             violations: self.recorder.judge(|judge| judge.violations().to_vec()),
             metrics,
-            warnings: self.scenario.warnings(),
+            warnings: warnings.collect(),
             log_error: None,
             throughput: self.throughput(),
-            faults: fault_counts(&self.fabric.faults(), &self.crashes),
+            faults,
             virtual_ns: self.fabric.now().0,
             events: stats.events,
             packets: stats.packets,
@@ -59,10 +65,15 @@ fn wait_name(wait: WaitStyle) -> &'static str {
     }
 }
 
-/// Faults by kind, in the order in which the kinds are declared.
-fn fault_counts(records: &[FaultRecord], crashes: &[FaultKind]) -> Vec<FaultCount> {
+/// Faults by kind, in the order in which the kinds are declared: of each kind that was asked for, and of what else there was.
+fn fault_counts(
+    asked_for: impl Iterator<Item = FaultKind>,
+    records: &[FaultRecord],
+    crashes: &[FaultKind],
+) -> Vec<FaultCount> {
     let mut crashes = crashes.iter().copied();
-    let mut by_kind: BTreeMap<FaultKind, FaultCount> = BTreeMap::new();
+    let mut by_kind: BTreeMap<FaultKind, FaultCount> =
+        asked_for.map(|kind| (kind, FaultCount::none(kind))).collect();
     let injected =
         records.iter().filter(|record| matches!(record.state, FaultState::Active | FaultState::Over));
     for record in injected {

@@ -1,6 +1,7 @@
 //! The rules that the types cannot express: bounds, and fields that must or must not go together.
 
 use super::schema::*;
+use super::settle;
 use crate::fields::{LONGEST, Rule, Step, between, broken, count, in_section, positive};
 use weft_protocols::transport::{MeshConfig, Rank};
 use weft_sim::fault::FaultKind;
@@ -24,6 +25,7 @@ pub(super) fn check(scenario: &Scenario) -> Rule {
     scenario.quits.map_or(Ok(()), |quits| quits.check())?;
     run(&scenario.run)?;
     scenario.cluster.members.map_or(Ok(()), |members| members.check_settle(scenario.run.settle))?;
+    settle::check(scenario)?;
     memory(scenario)?;
     let kind = scenario.workload.kind();
     let members = scenario.cluster.members.is_some();

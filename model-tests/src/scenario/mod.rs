@@ -12,6 +12,7 @@ mod membership;
 mod overrides;
 mod quits;
 mod schema;
+mod settle;
 mod swarm;
 mod targets;
 mod warnings;

@@ -417,7 +417,8 @@ pub struct Run {
     pub limit: Span,
     /// How soon after the faults stopped every request must have ended, or the run has failed to make
     /// progress. Default: `"10s"`: several times what a connection needs to exhaust its retries and to be made
-    /// anew, since a queue of waiters may do so one after the other.
+    /// anew, since a queue of waiters may do so one after the other. Longer than once that, and than clients hold what another one
+    /// waits for.
     #[serde(default = "settle")]
     pub settle: Span,
     /// The most memory that the machines' message buffers and the system's own data may take, all machines together, in MiB:

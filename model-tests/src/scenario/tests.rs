@@ -250,6 +250,12 @@ const MISTAKES: &[(&str, &str, &str)] = &[
         "s.toml:28: [run] settle = \"3s\": more than 4051ms: so long members go on waiting for one that has died",
     ),
     (
+        "[workload]",
+        "[transport]\nack_timeout = 16\n[workload]",
+        "s.toml:29: [run] settle = \"3s\": more than 8725ms: a request may wait for so long while an adapter asks in vain and connects anew, \
+         8725ms (less with ack_timeout or retries lower in [transport]), and another one holds what it waits for, 1ms (less with a shorter hold)",
+    ),
+    (
         "kind = \"cut\"",
         "kind = \"snip\"",
         "s.toml:31: [[faults]] 1 kind = \"snip\": no such choice; there are \
@@ -516,4 +522,31 @@ fn a_link_that_fails_for_so_long_that_users_are_told_of_it_is_refused() {
     let two = "rails = 2";
     assert_eq!(said(two, &format!("{cut} = \"40s\"\nrail = 1"), "60s"), "", "there is another rail");
     assert!(said(two, &format!("{cut} = \"40s\""), "60s").contains("40.000 s"));
+}
+
+#[test]
+fn a_scenario_whose_requests_may_wait_for_longer_than_they_may_take_is_refused() {
+    let said = |transport: &str, work: &str, fault: &str| {
+        let text = format!(
+            "[cluster]\nnodes = 2\n[transport]\n{transport}\n[workload]\nkind = \"locks\"\nscheme = \"ncosed\"\nrequests = 3\n{work}\n{fault}\n"
+        );
+        crate::parse(&text).err().map(|error| error.to_string()).unwrap_or_default()
+    };
+    let cut = "[[faults]]\nkind = \"cut\"\nat = \"1ms\"";
+    let long = said("ack_timeout = 21\nretries = 2", "", cut);
+    // Four times 8.59 s, three times; and eight times 16.8 ms.
+    assert!(
+        long.contains("settle is not given; more than 103214ms: ") && long.contains("[transport]"),
+        "{long}"
+    );
+    assert_eq!(said("ack_timeout = 21\nretries = 2", "", ""), "", "nothing is lost");
+    assert_eq!(
+        said("ack_timeout = 21", "", "[[faults]]\nkind = \"slow-node\"\nat = \"1ms\"\npercent = 200"),
+        ""
+    );
+    assert_eq!(said("ack_timeout = 16\nretries = 7", "", cut), "", "8.7 s of 10");
+    assert!(said("ack_timeout = 17\nretries = 7", "", cut).contains("more than 17315ms"));
+    let holds = said("", "hold = { min = \"1us\", max = \"10s\" }", "");
+    assert!(holds.contains("more than 10s: ") && holds.contains("shorter hold"), "{holds}");
+    assert_eq!(said("", "hold = \"9999ms\"", ""), "");
 }

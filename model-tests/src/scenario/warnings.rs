@@ -16,7 +16,7 @@ impl Scenario {
     /// such a scenario is written for. Where there is another rail, a connection does not wait for that: it leaves a port that
     /// says that it has no link.
     fn outlived(&self) -> Option<String> {
-        let detection = self.detection()?;
+        let detection = self.gives_up_after()?;
         let lasts = |spread: Option<Spread>| spread.map_or(Nanos::MAX, |spread| spread.max.nanos());
         let breaks = self.faults.iter().filter_map(|fault| match fault.kind {
             FaultKind::PortDown if self.cluster.rails > 1 => Some(Nanos::MAX),
@@ -33,7 +33,7 @@ impl Scenario {
 
     /// How long an adapter asks for an acknowledgement before it gives a connection up, at least: it asks once and
     /// `retries` times more, and waits for one time-out each time. `None` if it never gives up.
-    fn detection(&self) -> Option<Nanos> {
+    pub(super) fn gives_up_after(&self) -> Option<Nanos> {
         let profile = Profile::find(&self.cluster.profile).ok()?;
         let transport = &self.transport;
         let timeout = transport.ack_timeout.map_or(Some(profile.transport.ack_timeout()), AckTimeout::new)?;

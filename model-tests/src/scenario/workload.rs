@@ -42,6 +42,7 @@ pub struct Kind {
     variant: fn(&dyn Any) -> Option<(&'static str, String)>,
     mesh: fn(&dyn Any, &mut MeshConfig),
     memory: fn(&dyn Any, u32) -> u64,
+    held_up: fn(&dyn Any) -> Nanos,
 }
 
 type Parsed = Result<Arc<dyn Fields>, toml::de::Error>;
@@ -90,6 +91,7 @@ impl Kind {
             memory: |fields, nodes| {
                 fields.downcast_ref::<S::Workload>().map_or(0, |fields| S::memory(fields, nodes))
             },
+            held_up: |fields| fields.downcast_ref::<S::Workload>().map_or(Nanos::ZERO, S::held_up),
         }
     }
 
@@ -146,6 +148,11 @@ impl Workload {
     /// The bytes that the services of so many nodes register; see [`System::memory`].
     pub(super) fn memory(&self, nodes: u32) -> u64 {
         (self.kind.memory)(&*self.fields, nodes)
+    }
+
+    /// For how long another user may hold what a request waits for; see [`System::held_up`].
+    pub(super) fn held_up(&self) -> Nanos {
+        (self.kind.held_up)(&*self.fields)
     }
 }
 

@@ -70,8 +70,8 @@ pub enum FsError {
     /// A description of bytes is too long for a request, or of too many regions.
     #[error("what bytes are meant takes too long to say: describe them by steps, or in several calls")]
     TooLong,
-    /// A server's disk is full. Parts of a write may have taken effect.
-    #[error("a server's disk is full")]
+    /// A server's disk is full, or has no file so large. Parts of a write may have taken effect.
+    #[error("a server's disk is full, or has no file so large")]
     Full,
     /// A server's disk failed. Parts of a write may have taken effect.
     #[error("a server's disk failed")]

@@ -16,14 +16,20 @@ fn here(place: &Place) -> f64 {
 /// Draws the bars.
 pub(super) fn draw(area: &Area<'_>, plot: &Plot, Bars { places }: &Bars) -> Drawn {
     let keys = keys(places);
-    // Room for the legend above the bars.
-    let highest = highest(places.iter().map(|place| here(place).max(paper(place))));
-    let top = highest * (1.12 + 0.06 * keys.len() as f64);
+    let sums = || places.iter().flat_map(|place| [here(place), paper(place)]);
+    // Room for the legend above the bars, and below them for the number of one that goes down.
+    let top = highest(sums()) * (1.12 + 0.06 * keys.len() as f64);
+    let lowest = sums().fold(0.0, f64::min);
+    let bottom = if lowest < 0.0 { lowest - (top - lowest) * 0.06 } else { 0.0 };
     let mut chart =
-        builder(area, &plot.title).build_cartesian_2d(-0.6..places.len() as f64 - 0.4, 0.0..top)?;
+        builder(area, &plot.title).build_cartesian_2d(-0.6..places.len() as f64 - 0.4, bottom..top)?;
     let mut style = chart.configure_mesh();
     style.disable_x_mesh().x_labels(0);
     mesh(style, plot.y, Height { labelled: top, top })?;
+    if bottom < 0.0 {
+        let zero = [(-0.6, 0.0), (places.len() as f64 - 0.4, 0.0)];
+        chart.draw_series([PathElement::new(zero, INK)])?;
+    }
     for (nth, place) in places.iter().enumerate() {
         let x = nth as f64;
         let (mut paper, mut here) = (0.0, 0.0);
@@ -37,12 +43,13 @@ pub(super) fn draw(area: &Area<'_>, plot: &Plot, Bars { places }: &Bars) -> Draw
             chart.draw_series([Rectangle::new(corners, colour(part).filled())])?;
             here += ours;
         }
-        for (x, height) in [(x - 0.19, paper), (x + 0.19, here)].into_iter().filter(|bar| bar.1 > 0.0) {
-            let at = (x, height + top * 0.01);
-            let style = text(12, INK, HPos::Center, VPos::Bottom);
+        for (x, height) in [(x - 0.19, paper), (x + 0.19, here)].into_iter().filter(|bar| bar.1 != 0.0) {
+            let (gap, beside) = if height > 0.0 { (0.01, VPos::Bottom) } else { (-0.01, VPos::Top) };
+            let at = (x, height + top * gap);
+            let style = text(12, INK, HPos::Center, beside);
             chart.draw_series([Text::new(format!("{height:.2}"), at, style)])?;
         }
-        let (px, py) = chart.backend_coord(&(x, 0.0));
+        let (px, py) = chart.backend_coord(&(x, bottom));
         for (line, label) in (0..).zip(&place.label) {
             let style = text(13, INK, HPos::Center, VPos::Top);
             area.draw(&Text::new(label.clone(), (px, py + 7 + 17 * line), style))?;

@@ -1,6 +1,6 @@
 //! What is measured of shared segments: what became of calls, and how long they took.
 
-use super::history::{Event, Value, What};
+use super::history::{Event, Value, What, Why};
 use crate::history::{HistoryEvent, RequestId, Stage};
 use crate::metrics::Times;
 use crate::record::Meter;
@@ -28,7 +28,9 @@ pub struct DdssMeter {
     pub gone: u64,
     /// Calls that found the home of their segment dead.
     pub lost: u64,
-    /// Calls that failed.
+    /// Puts that are not told whether they were published.
+    pub unknown: u64,
+    /// Calls that failed otherwise.
     pub failed: u64,
     /// How long gets took.
     pub gets: Times,
@@ -92,6 +94,10 @@ impl Meter<Event> for DdssMeter {
                 return;
             }
             What::Found | What::Crashed | What::LeftOut | What::Holds { .. } => return,
+            What::Failed(Why::Unknown) => {
+                self.unknown += 1;
+                return;
+            }
             What::Gets
             | What::GetsEarlier { .. }
             | What::Puts

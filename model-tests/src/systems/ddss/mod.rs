@@ -464,7 +464,8 @@ const LIFE: u32 = 1 << 24;
 const AFTER_LOSS: Nanos = Nanos::from_micros(50);
 
 fn requests(meter: &DdssMeter, unended: u64) -> Group {
-    let DdssMeter { got, unchanged, torn, put, exchanged, locked, released, gone, failed, .. } = *meter;
+    let DdssMeter { got, unchanged, torn, put, exchanged, locked, released, gone, unknown, failed, .. } =
+        *meter;
     let counts = [
         ("got", "got", got),
         ("unchanged", "same", unchanged),
@@ -474,6 +475,7 @@ fn requests(meter: &DdssMeter, unended: u64) -> Group {
         ("locked", "locked", locked),
         ("released", "released", released),
         ("gone", "gone", gone),
+        ("unknown", "not told", unknown),
         ("failed", "failed", failed),
         ("unended", "unended", unended),
     ];

@@ -155,6 +155,10 @@ impl System for Locks {
         started.map_err(|why| why.to_string())
     }
 
+    fn held_up(work: &LockWork) -> Nanos {
+        work.hold.max.nanos()
+    }
+
     fn survives(_: &LockWork) -> bool {
         true
     }

@@ -120,6 +120,10 @@ impl System for Files {
         Some(("access", work.access.name().to_string()))
     }
 
+    fn lingers(work: &PfWork) -> Nanos {
+        if work.guests { work.lease.nanos() } else { Nanos::ZERO }
+    }
+
     fn swarm(dice: &mut Dice<'_>, variant: &str) -> PfWork {
         PfWork::drawn(dice, access(variant))
     }

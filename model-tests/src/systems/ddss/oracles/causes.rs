@@ -115,7 +115,7 @@ impl Oracle<Event> for Causes {
     }
 
     fn promise(&self) -> &'static str {
-        "no call fails unless a node that it needs is gone"
+        "no call fails that nothing has happened to"
     }
 
     fn observe(&mut self, event: &Event) -> Result<(), String> {

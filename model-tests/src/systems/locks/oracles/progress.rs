@@ -15,6 +15,8 @@ use weft_verbs::Nanos;
 pub struct Progress {
     open: BTreeMap<RequestId, Open>,
     made: u64,
+    /// When a lock was granted or given back last.
+    handed_on: Nanos,
 }
 
 /// A request that is open.
@@ -44,9 +46,10 @@ impl Progress {
         self.open.len() as u64
     }
 
-    /// Since when the oldest of those waits, or holds.
+    /// Since when the oldest of those holds, or waits and no lock goes from hand to hand: in a queue a request may wait for many holds.
     pub(super) fn oldest(&self) -> Option<Nanos> {
-        self.open.values().map(|open| open.since).min()
+        let since = |open: &Open| if open.holds { open.since } else { open.since.max(self.handed_on) };
+        self.open.values().map(since).min()
     }
 
     /// The requests that have not ended.
@@ -96,13 +99,18 @@ impl Oracle<Event> for Progress {
         match what {
             What::Leased { .. } | What::LeftOut | What::Outlasts => {}
             What::Crashed => self.open.retain(|request, _| request.client.node != event.request.client.node),
-            _ if what.ends() => drop(self.open.remove(&request)),
+            _ if what.ends() => {
+                if self.open.remove(&request).is_some_and(|open| open.holds) {
+                    self.handed_on = at;
+                }
+            }
             // It holds as long as it did, and lets others in.
             What::Downgraded { .. } => {
                 self.open.entry(request).and_modify(|open| open.mode = Mode::Shared);
             }
             _ => {
                 let holds = matches!(what, What::Granted { .. });
+                self.handed_on = if holds { at } else { self.handed_on };
                 let tries = matches!(what, What::Requested { deadline: Some(deadline) } if deadline <= at);
                 self.open.insert(request, Open { key, mode, since: at, tries, holds });
             }

@@ -313,6 +313,19 @@ fn a_request_that_never_ends_is_told_with_what_it_waits_for() {
 }
 
 #[test]
+fn who_waits_in_a_queue_that_moves_is_not_late_and_who_holds_is() {
+    let oldest = |history: &[Event]| judge(false, history).oracles().oldest().map(|at| at.0 / 1_000);
+    let waits = [&asks_and_gets(1, 0, Exclusive)[..], &[event(2, 1, Exclusive, ASKS)]].concat();
+    assert_eq!(oldest(&waits), Some(1), "the holder");
+    let moves = [&waits[..], &[event(7, 0, Exclusive, What::Released)]].concat();
+    assert_eq!(oldest(&moves), Some(7));
+    let moved = [&moves[..], &[event(8, 2, Exclusive, ASKS), event(9, 2, Exclusive, GRANTED)]].concat();
+    assert_eq!(oldest(&moved), Some(9));
+    let gives_up = [&moves[..], &[event(8, 2, Exclusive, ASKS), event(9, 2, Exclusive, GIVES_UP)]].concat();
+    assert_eq!(oldest(&gives_up), Some(7), "who gives up hands nothing on");
+}
+
+#[test]
 fn a_lost_lock_is_told_as_held_by_nobody() {
     let mut progress = Progress::default();
     progress.observe(&event(2, 1, Shared, ASKS)).unwrap();
