@@ -68,6 +68,7 @@ impl Reactor for Contexts {
         }
     }
 
+    #[inline]
     fn glance(&mut self) {
         self.look_now_and_then();
     }

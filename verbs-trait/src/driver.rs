@@ -113,7 +113,7 @@ mod tests {
         }
 
         fn wait(&mut self, _: Wait, span: Nanos) -> bool {
-            self.now = self.now + span;
+            self.now += span;
             false
         }
     }
