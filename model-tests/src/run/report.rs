@@ -94,9 +94,17 @@ impl std::ops::AddAssign for FaultCount {
     }
 }
 
+/// Whether a fault of a kind does nothing but to packets. What another one does is not counted, as to a disk.
+fn acts_on_packets_alone(kind: FaultKind) -> bool {
+    use FaultKind::{Corrupt, Cut, Delay, Duplicate, Flap, LoseCompletion, Loss};
+    matches!(kind, Cut | Flap | Loss | Delay | Duplicate | Corrupt | LoseCompletion)
+}
+
 /// That none of the faults that were asked for hit anything, in one run or in many, if so: the verdict says nothing of them then.
 pub fn hit_nothing(faults: &[FaultCount]) -> Option<String> {
-    let none_hit = faults.iter().all(|fault| fault.struck == 0 && fault.packets_hit == 0);
+    let hit =
+        |fault: &FaultCount| fault.struck > 0 || fault.packets_hit > 0 || !acts_on_packets_alone(fault.kind);
+    let none_hit = !faults.iter().any(|fault| fault.injected > 0 && hit(fault));
     (none_hit && !faults.is_empty()).then(|| {
         let injected: u64 = faults.iter().map(|fault| fault.injected).sum();
         let what = match injected {

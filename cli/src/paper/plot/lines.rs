@@ -41,7 +41,7 @@ fn keys(lines: &Lines) -> Vec<(String, Mark)> {
 }
 
 /// The plot itself: of [`super::SIZE`], what its title and labels leave.
-const PLOT: (Range<f64>, Range<f64>) = (68.0..748.0, 38.0..380.0);
+const PLOT: (Range<f64>, Range<f64>) = (68.0..748.0, 36.0..379.0);
 
 /// How high the axis has to go for a legend with this corner to lie above all that is drawn under it.
 fn above_legend(lines: &Lines, axis: &Range<f64>, (right, bottom): (i32, i32)) -> f64 {

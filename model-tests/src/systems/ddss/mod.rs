@@ -473,11 +473,11 @@ fn requests(meter: &DdssMeter, unended: u64) -> Group {
         ("put", "put", put),
         ("exchanged", "swapped", exchanged),
         ("locked", "locked", locked),
-        ("released", "released", released),
+        ("released", "freed", released),
         ("gone", "gone", gone),
-        ("unknown", "not told", unknown),
+        ("unknown", "untold", unknown),
         ("failed", "failed", failed),
-        ("unended", "unended", unended),
+        ("unended", "open", unended),
     ];
     Group::new("requests", "Requests", Layout::Row, &counts)
 }

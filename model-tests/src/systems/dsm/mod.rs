@@ -407,7 +407,7 @@ impl Ended<'_> {
     fn counts(&self, alone: f64) -> Vec<(&'static str, &'static str, u64)> {
         let speed_up = if self.elapsed > Nanos::ZERO { alone / self.elapsed.0 as f64 } else { 0.0 };
         vec![
-            ("speed_up_percent", "speed, % of one thread's", (100.0 * speed_up).round() as u64),
+            ("speed_up_percent", "speed, % of one", (100.0 * speed_up).round() as u64),
             ("threads", "threads ended", self.threads()),
             ("barriers", "barriers of each", self.sum(|spent| spent.barriers_entered) / self.threads()),
             ("locks", "locks", self.sum(|spent| spent.locks_taken)),

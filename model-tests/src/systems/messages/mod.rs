@@ -163,7 +163,7 @@ impl System for Messages {
         let messages = [
             ("sent", "sent", meter.sent),
             ("arrived", "arrived", meter.arrived),
-            ("told_lost", "told that they may be lost", meter.told_lost),
+            ("told_lost", "may be lost", meter.told_lost),
             ("lost_with_sender", "lost with their sender", oracles.lost_with_sender()),
             ("unended", "unaccounted for", oracles.unended()),
         ];
