@@ -232,7 +232,7 @@ fn two_ports_of_one_device_reach_each_other<H: Harness>(bed: &mut TestBed<'_, H>
     b.connect(&a, &setup, 1)?;
     a.write(1, 0..8, b.word(0)?)?;
     bed.done(&a.sends, 1)?;
-    b.fetch_add(2, 8, a.word(0)?, 1)?;
+    b.write(2, 0..8, a.word(0)?)?;
     bed.done(&b.sends, 2)?;
     Ok(())
 }
