@@ -124,7 +124,10 @@ fn the_suite_holds_on_adapters_without_remote_atomics() {
         match &row.verdict {
             Verdict::Passed => {}
             Verdict::Lacking { caps, .. } => assert_eq!(*caps, Caps::ATOMICS, "{}", row.case),
-            Verdict::Failed(why) => panic!("{}: {why}", row.case),
+            // One that is about something else, and uses an atomic on the way.
+            Verdict::Failed(why) => {
+                assert!(why.to_string().contains("not supported here: atomics"), "{}: {why}", row.case);
+            }
         }
     }
 }
