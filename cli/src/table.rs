@@ -3,6 +3,9 @@
 use comfy_table::{CellAlignment, ContentArrangement, Table as Grid, presets};
 use std::fmt::Write;
 
+/// How far columns stand apart.
+const GAP: usize = 2;
+
 /// A titled table.
 #[derive(Debug)]
 pub struct Table {
@@ -55,7 +58,7 @@ impl Table {
         }
         grid.add_rows(&self.rows);
         for (index, column) in grid.column_iter_mut().enumerate() {
-            column.set_padding((2, 0));
+            column.set_padding((GAP as u16, 0));
             if index >= self.words {
                 column.set_cell_alignment(CellAlignment::Right);
             }
@@ -66,7 +69,12 @@ impl Table {
 }
 
 /// The width that text for people keeps to.
-const WIDTH: usize = 80;
+pub const WIDTH: usize = 80;
+
+/// How wide a column is that has this cell alone under its head.
+pub fn column(head: &str, cell: &str) -> usize {
+    GAP + head.chars().count().max(cell.chars().count())
+}
 
 /// Appends a paragraph, broken between words and indented.
 pub fn wrap(paragraph: &str, indent: usize, to: &mut String) {

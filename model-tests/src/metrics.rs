@@ -77,7 +77,7 @@ impl Group {
 /// How a table of numbers is laid out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Layout {
-    /// One line, with a column for each number.
+    /// One line, with a column for each number, where they fit a terminal; otherwise a line for each.
     Row,
     /// A line for each number, under this head.
     Column(&'static str),
