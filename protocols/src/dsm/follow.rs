@@ -404,7 +404,7 @@ impl<V: Verbs, R: Reading> Service<V, R> {
                 let id = PageId { object: object.cut.object, index };
                 let (access, version, given) = (page.access, page.version, page.given.filter(|_| !page.told));
                 let manager = self.manager(&object, id);
-                let report = Message::Report { page: id, access, version, given, at: object.remote(index) };
+                let report = Message::Report { page: id, access, version, given };
                 if !self.deliver(manager, &report, epoch).await {
                     return;
                 }

@@ -81,7 +81,7 @@ impl<V: Verbs, R: Reading> Service<V, R> {
                 self.on_pull(page, id, (source, at), version);
             }
             Some(Message::Free { object, id, step }) => self.on_free(object, (from, id), step),
-            Some(Message::Freed { object, id, step }) => self.on_freed(object, (from, id), step),
+            Some(Message::Freed { id, step, .. }) => self.on_freed((from, id), step),
             Some(Message::Enter { barrier, id, parties }) => {
                 let parties =
                     if self.decides(Decision::BarriersCountOnce) { parties } else { parties.div_ceil(2) };
@@ -94,7 +94,7 @@ impl<V: Verbs, R: Reading> Service<V, R> {
                 None => self.stats.borrow_mut().out_of_turn += 1,
             },
             Some(Message::Lost { page, id }) => self.on_lost(page, id),
-            Some(Message::Report { page, access, version, given, .. }) => {
+            Some(Message::Report { page, access, version, given }) => {
                 let report = Report { from, access, version, given };
                 let awaited = self.directory.borrow_mut().on_report(page, report);
                 self.after_report(awaited, &mut sends);
