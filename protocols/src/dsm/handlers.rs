@@ -49,7 +49,8 @@ impl<V: Verbs, R: Reading> Service<V, R> {
                 // Either of the two may have missed a view that says who died first. What one of them knows is so.
                 let known = heir_of.is_none_or(|base| self.knows(base, page.object));
                 let asks = Asks { from, id, need, at, had: has, known };
-                self.directory.borrow_mut().on_request(page, asks, book, &mut sends);
+                let is_lost = self.directory.borrow_mut().on_request(page, asks, book, &mut sends);
+                self.are_lost(is_lost.then_some(page));
             }
             Some(Message::Done { page, id }) => {
                 let mut directory = self.directory.borrow_mut();
