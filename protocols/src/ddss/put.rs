@@ -111,6 +111,7 @@ impl<V: Verbs> Ddss<V> {
                     again(why)?;
                 }
                 Err(OpError::Unknown(_)) => {
+                    self.counts_unknown();
                     let now = self.resolved(open).await?;
                     open.doubt.set(None);
                     if now.publishes_as(next) {

@@ -128,7 +128,7 @@ impl<V: Verbs> Ddss<V> {
         let Some(Left { key, asker: (asker, id), opens }) = left else { return };
         // No request of this node names the memory; what is not revoked is not used again.
         if self.0.memory.borrow_mut().revoke(name).is_err() {
-            self.0.stats.borrow_mut().malformed += 1;
+            self.0.stats.borrow_mut().unrevoked += 1;
         }
         self.0.stats.borrow_mut().released += 1;
         self.tell_all(Message::Revoked { key });
