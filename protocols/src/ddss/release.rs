@@ -169,8 +169,13 @@ impl<V: Verbs> Ddss<V> {
         Ok(())
     }
 
+    /// Tells all who may know the segment: those that may have a part in it, and others that are connected, which may have been passed its
+    /// key, or keep a name for it. What is said to one that never comes would wait for it for ever.
     fn tell_all(&self, message: Message) {
-        for node in self.nodes() {
+        let users = self.users();
+        let is_here =
+            |node: &Rank| users.binary_search(node).is_ok() || self.0.mesh.incarnation_of(*node).is_some();
+        for node in self.nodes().into_iter().filter(is_here) {
             self.send_later(node, message);
         }
         self.waits();
