@@ -230,14 +230,13 @@ impl<V: Verbs> Named<V> {
                 Ok(None) => Err(DdssError::Released.into()),
                 Err(why) => Err(why.into()),
             };
-            let instead = match done {
-                Err(NamedError::Ddss(DdssError::Released)) => None,
-                // What is put takes the place of what died.
-                Err(NamedError::Gone(_)) => there,
+            match done {
+                // What is put takes the place of what died, and of what was released if the name stands for that still.
+                Err(NamedError::Gone(_) | NamedError::Ddss(DdssError::Released)) => {}
                 done => return done,
-            };
+            }
             // Somebody else may have bound the name meanwhile.
-            if let Some(done) = self.make(name, wanted, value, instead).await? {
+            if let Some(done) = self.make(name, wanted, value, there).await? {
                 return Ok(done);
             }
         }
