@@ -64,7 +64,7 @@ pub enum SegmentCommand {
         #[arg(short, long, value_name = "FILE")]
         output: Option<PathBuf>,
     },
-    /// Print a line for each new version of a name's value: its number and what it is
+    /// Print a line for each new version of a name's value: its number and what it is (not under null, where values have no versions)
     Watch {
         /// The name
         name: String,

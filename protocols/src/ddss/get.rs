@@ -254,7 +254,10 @@ impl<V: Verbs> Ddss<V> {
                     open.doubt.set(None);
                     again(why)?;
                 }
-                Err(OpError::Unknown(_)) => self.settle(open).await?,
+                Err(OpError::Unknown(_)) => {
+                    self.counts_unknown();
+                    self.settle(open).await?;
+                }
             }
         }
         self.get_entered(open, into).await

@@ -162,10 +162,14 @@ impl<V: Verbs> Ddss<V> {
         }
     }
 
+    /// A completion said of what changes something that it may have been executed.
+    pub(super) fn counts_unknown(&self) {
+        self.0.stats.borrow_mut().unknown_outcomes += 1;
+    }
+
     /// The header once nothing that was sent before can change it any more. Waits for memory to read it: a call that ended for want of that
     /// would say that nothing was published.
     pub(super) async fn resolved(&self, open: &Open<V>) -> Result<Header, DdssError> {
-        self.0.stats.borrow_mut().unknown_outcomes += 1;
         loop {
             match self.unless_out(self.0.mesh.resolve_outcomes(open.home.rank)).await? {
                 Ok(()) => match self.header(open).await {
@@ -229,6 +233,7 @@ impl<V: Verbs> Ddss<V> {
                 Ok(_) => return Ok(()),
                 Err(OpError::NotExecuted(why)) => again(why)?,
                 Err(OpError::Unknown(_)) => {
+                    self.counts_unknown();
                     self.resolved(open).await?;
                 }
             }

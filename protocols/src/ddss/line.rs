@@ -37,7 +37,9 @@ impl<V: Verbs> Ddss<V> {
         let request = self.ask(self.home_of(open), |id| Message::Enter { id, name, at }).await?;
         match Asked::new(self, request).answer().await? {
             Message::Granted { header, .. } => {
-                open.last.set(Header::from_word(header));
+                // It may be older than what this node has seen: who had the lock as the header was marked may have put since, and left
+                // before the home knew that it is marked.
+                open.saw(Header::from_word(header));
                 open.entered.set(true);
                 Ok(())
             }

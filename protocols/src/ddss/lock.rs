@@ -128,7 +128,10 @@ impl<V: Verbs> Ddss<V> {
                 again(why)?;
                 Swapped::Not
             }
-            Err(OpError::Unknown(_)) => Swapped::Resolved(self.resolved(open).await?),
+            Err(OpError::Unknown(_)) => {
+                self.counts_unknown();
+                Swapped::Resolved(self.resolved(open).await?)
+            }
         };
         open.doubt.set(None);
         Ok(swapped)

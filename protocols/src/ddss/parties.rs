@@ -34,9 +34,10 @@ impl Parties {
         Parties { begun, ..Parties::default() }
     }
 
-    /// A view begins. Who has died by that: those that it leaves out, and earlier incarnations of its members.
+    /// A view begins. Who has died by that: those that it leaves out, those that views before had left out of which this node was not told, and
+    /// earlier incarnations of its members.
     pub fn begins(&mut self, view: View, left: &[Member]) -> Vec<Party> {
-        let mut died: Vec<Party> = left.iter().map(|member| party(*member)).collect();
+        let mut died: Vec<Party> = view.gone(left).map(party).collect();
         for Party { rank, incarnation } in view.members.iter().map(|member| party(*member)) {
             let before = self.alive.get(&rank).filter(|before| **before != incarnation);
             died.extend(before.map(|before| Party { rank, incarnation: *before }));
@@ -146,6 +147,15 @@ mod tests {
         assert_eq!((connected_first.member(rank), connected_first.alive(rank)), (None, None));
         assert_eq!(connected_first.begins(view(4, &[(0, 1), (1, new)]), &[member(1, old)]), []);
         assert_eq!(connected_first.member(rank), Some(of(new)));
+    }
+
+    #[test]
+    fn who_begins_with_a_view_knows_by_it_who_had_died_before() {
+        let (mut parties, died) = (Parties::default(), member(2, 13));
+        let view = View { left: vec![died], ..view(5, &[(0, 1), (1, 11)]) };
+        assert_eq!(parties.begins(view.clone(), &[]), [party(died)]);
+        assert!(parties.is_dead(died.rank) && !parties.has_died(Party { incarnation: 14, ..party(died) }));
+        assert_eq!(parties.begins(view, &[]), [], "it is known");
     }
 
     #[test]

@@ -10,8 +10,7 @@ use crate::transport::OpError;
 use weft_verbs::{SendOp, Verbs};
 
 impl<V: Verbs> Ddss<V> {
-    /// Makes `value`, which is as long as the segment, the segment's value. Returns its version; none under null, and where
-    /// a later put may have taken its place before anybody saw it.
+    /// Makes `value`, which is as long as the segment, the segment's value. Returns its version; none under null.
     ///
     /// One round trip if nobody has put since this node looked last, two otherwise. A put that others come before twice, or that
     /// finds the segment locked, waits for its turn in the home's line; under null nobody waits.
@@ -58,9 +57,7 @@ impl<V: Verbs> Ddss<V> {
         value: &[u8],
     ) -> Result<Option<u64>, DdssError> {
         self.take_part(open).await?;
-        // Whether the header is one that was published during this call, and no guess from before it.
-        let mut seen = open.is_here_again();
-        if seen {
+        if open.is_here_again() {
             self.find_slots(open).await?;
         }
         let slot = open.next_slot();
@@ -69,7 +66,6 @@ impl<V: Verbs> Ddss<V> {
             let header = open.last.get();
             if !holds && !open.entered.get() && (!header.is_free() || misses >= MOST_MISSES) {
                 self.enter(open).await?;
-                seen = true;
                 continue;
             }
             if header.version == Header::LAST {
@@ -103,7 +99,6 @@ impl<V: Verbs> Ddss<V> {
                     }
                     self.0.stats.borrow_mut().swap_misses += 1;
                     misses += 1;
-                    seen = true;
                     open.last.set(found);
                 }
                 Err(OpError::NotExecuted(why)) => {
@@ -111,20 +106,24 @@ impl<V: Verbs> Ddss<V> {
                     again(why)?;
                 }
                 Err(OpError::Unknown(_)) => {
+                    self.counts_unknown();
                     let now = self.resolved(open).await?;
                     open.doubt.set(None);
                     if now.publishes_as(next) {
                         open.published(slot);
                         return Ok(Some(next.version));
                     }
-                    // The next version is somebody else's, or there is none: it was never published.
-                    if now.version > header.version + 1 {
-                        // Published and superseded, or never: nobody can know. If what it was to supersede was published during this
-                        // call, so were those that came after it, and both are a put whose value the next one replaced at once.
+                    // Nobody else publishes while this node has the lock or a turn: the header was further on before, and the swap did
+                    // nothing.
+                    let is_alone = if holds { now.is_held_by(open.me) } else { open.entered.get() };
+                    if now.version > header.version + 1 && !is_alone {
+                        // Published and superseded, or never: nobody can know. (Nor would it be true that the next put replaced it at once,
+                        // where that was one under the lock: nobody else puts meanwhile.)
                         open.published(slot);
-                        return if seen { Ok(None) } else { Err(DdssError::Unknown) };
+                        return Err(DdssError::Unknown);
                     }
-                    (written, seen) = (false, true);
+                    // The next version is somebody else's, or there is none: it was never published.
+                    written = false;
                 }
             }
         }

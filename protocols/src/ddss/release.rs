@@ -128,7 +128,7 @@ impl<V: Verbs> Ddss<V> {
         let Some(Left { key, asker: (asker, id), opens }) = left else { return };
         // No request of this node names the memory; what is not revoked is not used again.
         if self.0.memory.borrow_mut().revoke(name).is_err() {
-            self.0.stats.borrow_mut().malformed += 1;
+            self.0.stats.borrow_mut().unrevoked += 1;
         }
         self.0.stats.borrow_mut().released += 1;
         self.tell_all(Message::Revoked { key });
@@ -169,8 +169,13 @@ impl<V: Verbs> Ddss<V> {
         Ok(())
     }
 
+    /// Tells all who may know the segment: those that may have a part in it, and others that are connected, which may have been passed its
+    /// key, or keep a name for it. What is said to one that never comes would wait for it for ever.
     fn tell_all(&self, message: Message) {
-        for node in self.nodes() {
+        let users = self.users();
+        let is_here =
+            |node: &Rank| users.binary_search(node).is_ok() || self.0.mesh.incarnation_of(*node).is_some();
+        for node in self.nodes().into_iter().filter(is_here) {
             self.send_later(node, message);
         }
         self.waits();

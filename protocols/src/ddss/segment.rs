@@ -54,7 +54,7 @@ pub(super) struct Open<V: Verbs> {
     pub fresh: Cell<Option<(u64, Nanos)>>,
     /// It is this node's turn by the home's line.
     pub entered: Cell<bool>,
-    /// Its home has said that it keeps it, and that this node has a part in it. It is asked where nodes agree on who is alive.
+    /// Its home has said that it keeps it, and that this node has a part in it.
     confirmed: Cell<bool>,
     /// Which of the node's own slots was published last is not known: an earlier incarnation had a part in the segment.
     again: Cell<bool>,

@@ -17,12 +17,14 @@ pub struct DdssStats {
     pub swap_misses: u64,
     /// Calls that asked a home for a turn.
     pub turns: u64,
-    /// Operations whose completion said that they may have been executed.
+    /// Writes and swaps whose completion said that they may have been executed.
     pub unknown_outcomes: u64,
     /// Segments that this node has made. What it keeps now [`Ddss::kept`](super::Ddss::kept) says.
     pub segments: u64,
     /// Those of them that were released.
     pub released: u64,
+    /// Those whose keys the adapter did not revoke: their memory is not used again.
+    pub unrevoked: u64,
     /// Messages that could not be read.
     pub malformed: u64,
     /// Messages by which a node ended a turn that it did not have.

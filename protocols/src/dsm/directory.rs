@@ -89,14 +89,20 @@ pub(super) struct Asks {
 }
 
 impl Directory {
-    /// A node needs a minipage.
-    pub fn on_request(&mut self, page: PageId, asks: Asks, book: Book, out: &mut Sends) {
+    /// A node needs a minipage. Says whether that is found lost by it: it is in no book, and nobody knows whether it was written.
+    pub fn on_request(&mut self, page: PageId, asks: Asks, book: Book, out: &mut Sends) -> bool {
         if let Some((_, early)) = &mut self.rebuild {
-            return early.push((page, asks));
+            early.push((page, asks));
+            return false;
         }
-        let entry = self.pages.entry(page).or_insert_with(|| Entry { lost: !asks.known, ..Entry::default() });
+        let mut is_found_lost = false;
+        let entry = self.pages.entry(page).or_insert_with(|| {
+            is_found_lost = !asks.known;
+            Entry { lost: is_found_lost, ..Entry::default() }
+        });
         entry.queue.push_back(asks);
         entry.serve(page, book, out);
+        is_found_lost
     }
 
     /// An epoch begins: all that is open begins again when these have reported what they have.
@@ -148,9 +154,10 @@ impl Directory {
             entry.restore(page, restored, out);
             lost.extend(Some(page).filter(|_| entry.lost && !was_lost));
         }
-        for (page, asks) in early {
-            self.on_request(page, asks, book, out);
-        }
+        lost.extend(early.into_iter().filter_map(|(page, asks)| {
+            let is_lost = self.on_request(page, asks, book, out);
+            is_lost.then_some(page)
+        }));
         lost
     }
 

@@ -31,6 +31,10 @@ fn told(sends: &mut Sends) -> Vec<(u32, &'static str)> {
     sends.drain(..).map(|(to, message)| (to.index() as u32, name(message))).collect()
 }
 
+fn request(from: u32, id: u32, need: Access) -> Asks {
+    Asks { from: node(from), id, need, at: RemoteSlice::default(), had: Access::Invalid, known: true }
+}
+
 struct Manager(Directory, Sends, Book);
 
 impl Manager {
@@ -39,15 +43,7 @@ impl Manager {
     }
 
     fn asks(&mut self, from: u32, id: u32, need: Access) -> Vec<(u32, &'static str)> {
-        let asks = Asks {
-            from: node(from),
-            id,
-            need,
-            at: RemoteSlice::default(),
-            had: Access::Invalid,
-            known: true,
-        };
-        self.0.on_request(PAGE, asks, self.2, &mut self.1);
+        self.0.on_request(PAGE, request(from, id, need), self.2, &mut self.1);
         told(&mut self.1)
     }
 
@@ -69,6 +65,20 @@ fn what_is_reported_of_a_forgotten_object_is_in_no_book() {
     let forgotten = |object| object == PAGE.object;
     assert_eq!(manager.0.rebuilt(|_| true, forgotten, BOOK, &mut manager.1), []);
     assert_eq!((manager.0.unserved(), manager.0.book().count(), told(&mut manager.1)), (0, 0, vec![]));
+}
+
+/// The manager took over from one that died: a minipage that nobody has reported may have been written, and is found lost once.
+#[test]
+fn a_minipage_of_which_nobody_knows_whether_it_was_written_is_found_lost_by_the_first_who_asks() {
+    let (mut manager, asks) = (Manager::new(), Asks { known: false, ..request(1, 0, Read) });
+    let early = PageId { index: 1, ..PAGE };
+    manager.0.begin([node(0)]);
+    assert!(!manager.0.on_request(early, asks, BOOK, &mut manager.1), "reports are awaited");
+    assert!(manager.0.on_reported(node(0), 0));
+    assert_eq!(manager.0.rebuilt(|_| true, |_| false, BOOK, &mut manager.1), [early]);
+    let found = [0, 1].map(|_| manager.0.on_request(PAGE, asks, BOOK, &mut manager.1));
+    assert_eq!(found, [true, false]);
+    assert!(manager.1.iter().all(|(_, told)| matches!(told, Message::Lost { .. })) && manager.1.len() == 3);
 }
 
 #[test]

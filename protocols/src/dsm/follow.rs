@@ -404,7 +404,7 @@ impl<V: Verbs, R: Reading> Service<V, R> {
                 let id = PageId { object: object.cut.object, index };
                 let (access, version, given) = (page.access, page.version, page.given.filter(|_| !page.told));
                 let manager = self.manager(&object, id);
-                let report = Message::Report { page: id, access, version, given, at: object.remote(index) };
+                let report = Message::Report { page: id, access, version, given };
                 if !self.deliver(manager, &report, epoch).await {
                     return;
                 }
@@ -457,10 +457,16 @@ impl<V: Verbs, R: Reading> Service<V, R> {
         let book = self.book();
         let survives = |node| nodes.contains(&node);
         let forgotten = |object| self.frees.borrow().has_forgotten(object);
-        let mut lost = self.directory.borrow_mut().rebuilt(survives, forgotten, book, sends);
+        let lost = self.directory.borrow_mut().rebuilt(survives, forgotten, book, sends);
+        self.are_lost(lost);
+    }
+
+    /// This node, as their manager, has found these minipages lost.
+    pub fn are_lost(&self, pages: impl IntoIterator<Item = PageId>) {
+        let frees = self.frees.borrow();
         // Of what is being freed those may have had it that report nothing of it any more.
-        lost.retain(|page| !self.frees.borrow().has(page.object));
-        self.stats.borrow_mut().lost += lost.len() as u64;
+        let lost = pages.into_iter().filter(|page| !frees.has(page.object)).count();
+        self.stats.borrow_mut().lost += lost as u64;
     }
 
     /// A minipage that this node gave up did not get to the one that it was for. If it has been freed, it is forgotten here, and by its

@@ -219,7 +219,7 @@ impl<V: Verbs, R: Reading> Service<V, R> {
     }
 
     /// A node has done a step.
-    pub fn on_freed(&self, _: ObjectId, (from, id): (Rank, u32), step: Freeing) {
+    pub fn on_freed(&self, (from, id): (Rank, u32), step: Freeing) {
         let mut frees = self.frees.borrow_mut();
         let Some(call) = frees.calls.get_mut(&id).filter(|call| call.step == step) else {
             drop(frees);

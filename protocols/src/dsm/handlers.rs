@@ -49,7 +49,8 @@ impl<V: Verbs, R: Reading> Service<V, R> {
                 // Either of the two may have missed a view that says who died first. What one of them knows is so.
                 let known = heir_of.is_none_or(|base| self.knows(base, page.object));
                 let asks = Asks { from, id, need, at, had: has, known };
-                self.directory.borrow_mut().on_request(page, asks, book, &mut sends);
+                let is_lost = self.directory.borrow_mut().on_request(page, asks, book, &mut sends);
+                self.are_lost(is_lost.then_some(page));
             }
             Some(Message::Done { page, id }) => {
                 let mut directory = self.directory.borrow_mut();
@@ -81,7 +82,7 @@ impl<V: Verbs, R: Reading> Service<V, R> {
                 self.on_pull(page, id, (source, at), version);
             }
             Some(Message::Free { object, id, step }) => self.on_free(object, (from, id), step),
-            Some(Message::Freed { object, id, step }) => self.on_freed(object, (from, id), step),
+            Some(Message::Freed { id, step, .. }) => self.on_freed((from, id), step),
             Some(Message::Enter { barrier, id, parties }) => {
                 let parties =
                     if self.decides(Decision::BarriersCountOnce) { parties } else { parties.div_ceil(2) };
@@ -94,7 +95,7 @@ impl<V: Verbs, R: Reading> Service<V, R> {
                 None => self.stats.borrow_mut().out_of_turn += 1,
             },
             Some(Message::Lost { page, id }) => self.on_lost(page, id),
-            Some(Message::Report { page, access, version, given, .. }) => {
+            Some(Message::Report { page, access, version, given }) => {
                 let report = Report { from, access, version, given };
                 let awaited = self.directory.borrow_mut().on_report(page, report);
                 self.after_report(awaited, &mut sends);

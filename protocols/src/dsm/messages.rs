@@ -45,8 +45,8 @@ pub(super) enum Message<'a> {
     Leave { barrier: u64, id: u32 },
     /// To the requestor: the minipage is lost with a node that died.
     Lost { page: PageId, id: u32 },
-    /// To the manager of a new view: what this node has of the minipage, or had last and gave to that node, and where.
-    Report { page: PageId, access: Access, version: u64, given: Option<Rank>, at: RemoteSlice },
+    /// To the manager of a new view: what this node has of the minipage, or had last and gave to that node.
+    Report { page: PageId, access: Access, version: u64, given: Option<Rank> },
     /// To all managers: that were so many reports of this node to this manager.
     Reported { reports: u32 },
     /// To a node that gave the minipage up for one that did not get it: it is to have it again.
@@ -160,11 +160,10 @@ impl Message<'_> {
                 head(to, LEAVE, PageId { object: ObjectId(barrier), index: 0 }, id);
             }
             Message::Lost { page, id } => head(to, LOST, page, id),
-            Message::Report { page, access, version, given, at } => {
+            Message::Report { page, access, version, given } => {
                 head(to, REPORT, page, given.map_or(0, Rank::get));
                 to.push(access as u8);
                 to.extend(version.to_le_bytes());
-                to.extend(at.to_bytes());
             }
             Message::Reported { reports } => head(to, REPORTED, NO_PAGE, reports),
             Message::Restore { page, id, version } => {
@@ -219,8 +218,7 @@ impl Message<'_> {
             LOST => Message::Lost { page, id },
             REPORT => {
                 let (access, version) = (Access::of(rest.byte()?)?, rest.u64()?);
-                let at = RemoteSlice::from_bytes(rest.take()?);
-                Message::Report { page, access, version, given: Rank::new(id), at }
+                Message::Report { page, access, version, given: Rank::new(id) }
             }
             REPORTED if page == NO_PAGE => Message::Reported { reports: id },
             RESTORE => Message::Restore { page, id, version: rest.u64()? },
@@ -318,8 +316,8 @@ mod tests {
             Message::Free { object: page.object, id, step: Freeing::Close },
             Message::Freed { object: page.object, id, step: Freeing::Forget },
             Message::Lost { page, id },
-            Message::Report { page, access: Access::Read, version, given: None, at },
-            Message::Report { page, access: Access::Invalid, version, given: Some(to), at },
+            Message::Report { page, access: Access::Read, version, given: None },
+            Message::Report { page, access: Access::Invalid, version, given: Some(to) },
             Message::Reported { reports: 7 },
             Message::Restore { page, id, version },
             Message::Ended,

@@ -96,7 +96,7 @@ impl View {
 
     /// With whom a member that begins it has nothing to do any more: with these, who left the view that it was in before, and with those whom
     /// views that it never began had left out.
-    pub(super) fn gone<'a>(&'a self, left: &'a [Member]) -> impl Iterator<Item = Member> + 'a {
+    pub(crate) fn gone<'a>(&'a self, left: &'a [Member]) -> impl Iterator<Item = Member> + 'a {
         left.iter().chain(self.left.iter().filter(|member| !left.contains(member))).copied()
     }
 

@@ -24,13 +24,22 @@ pub const VALUE: Spec = Spec { size: 64, model: Model::Write };
 const VERSIONS: Spec = Spec { size: 64, model: Model::Delta(1) };
 
 pub fn joins(cluster: &Cluster, node: usize, lease: Nanos) -> Members<Sim> {
+    joins_of(NODES, cluster, node, lease)
+}
+
+fn joins_of(nodes: u32, cluster: &Cluster, node: usize, lease: Nanos) -> Members<Sim> {
     let member = &cluster.members[node];
-    let config = MembersConfig { lease, drift: us(100), patience: ms(6), ..MembersConfig::new(NODES) };
+    let config = MembersConfig { lease, drift: us(100), patience: ms(6), ..MembersConfig::new(nodes) };
     Members::start(&member.rt, &member.mesh, config).expect("it starts")
 }
 
 pub fn begin(cluster: &Cluster, node: usize, lease: Nanos) -> (Members<Sim>, Ddss<Sim>) {
-    let (member, members) = (&cluster.members[node], joins(cluster, node, lease));
+    begin_of(NODES, cluster, node, lease)
+}
+
+/// The same of so many nodes.
+pub fn begin_of(nodes: u32, cluster: &Cluster, node: usize, lease: Nanos) -> (Members<Sim>, Ddss<Sim>) {
+    let (member, members) = (&cluster.members[node], joins_of(nodes, cluster, node, lease));
     let ddss = Ddss::start_among(&member.rt, &member.mesh, &members).expect("the channel is free");
     (members, ddss)
 }

@@ -1,11 +1,13 @@
 //! Segments and the lives of nodes: what a user keeps of a home's earlier ones, and what a home that starts late takes of a user's.
 
 use crate::common::{Cluster, all_regions, ms, rank, us};
-use crate::ddss_crash::{MET, NODES, VALUE, begin, joins};
+use crate::ddss_crash::{MET, NODES, VALUE, begin, begin_of, joins};
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
+use weft_protocols::ddss::named::{Named, NamedError, Reply, Request};
 use weft_protocols::ddss::{Ddss, DdssError, Name, Placement, Segment, Spec};
 use weft_protocols::members::Members;
+use weft_protocols::transport::Channel;
 use weft_sim::fault::Fault;
 use weft_sim::{NodeId, Sim};
 use weft_verbs::{Nanos, Wait};
@@ -191,4 +193,78 @@ fn who_opens_the_name_of_a_segment_that_died_with_its_home_is_told_once_however_
     }));
     cluster.run(ms(20));
     assert_eq!(told.take(), [Ok(1), Err(DdssError::Gone(rank(2))), Ok(0)]);
+}
+
+/// Three of the nodes begin, and the fourth never comes.
+#[test]
+fn what_is_released_is_not_kept_for_a_node_that_has_never_been_there() {
+    const ROOM: u32 = 64;
+    let cluster = Cluster::narrow(NODES, 1, Wait::Notify, ROOM);
+    cluster.plan(Nanos(1), Fault::Crash { node: NodeId(3) });
+    let all: Vec<_> = (0..3).map(|node| begin(&cluster, node, ms(4))).collect();
+    let released = Rc::new(Cell::new(0));
+    let (ddss, counts) = (all[0].1.clone(), Rc::clone(&released));
+    drop(cluster.members[0].rt.spawn(async move {
+        for _ in 0..ROOM {
+            let key = ddss.allocate(VALUE, Placement::On(rank(1))).await.expect("its home is there");
+            ddss.release(key).await.expect("nobody else releases it");
+            counts.set(counts.get() + 1);
+        }
+    }));
+    cluster.run(MET + ms(100));
+    assert_eq!(released.get(), ROOM);
+    // There is room for a first message.
+    assert_eq!(cluster.members[1].mesh.send(rank(3), Channel(90), &[7]), Ok(()));
+}
+
+/// Its home has died before the node came that is asked for it.
+#[test]
+fn a_value_that_died_with_its_home_is_put_anew_and_its_name_removed_by_a_node_that_came_later() {
+    const FIVE: u32 = 5;
+    let mut cluster = Cluster::new(FIVE, 1, Wait::Notify);
+    let mut all: Vec<_> = (0..FIVE as usize).map(|node| begin_of(FIVE, &cluster, node, ms(4))).collect();
+    cluster.run(MET);
+    let asks = |cluster: &Cluster, node: usize, ddss: &Ddss<Sim>, requests: Vec<Request>| {
+        let (named, told) = (Named::new(&cluster.members[node].rt, ddss), Rc::new(RefCell::new(Vec::new())));
+        let tells = Rc::clone(&told);
+        drop(cluster.members[node].rt.spawn(async move {
+            for request in requests {
+                let reply = named.serve(request).await;
+                tells.borrow_mut().push(reply);
+            }
+        }));
+        cluster.run(ms(50));
+        told.take()
+    };
+    let put = |name: &str, home| Request::Put {
+        name: name.into(),
+        size: None,
+        model: None,
+        home,
+        value: b"1".to_vec(),
+    };
+    // Names that a node keeps which stays there.
+    let names = (0..40).map(|number| format!("load-{number}"));
+    let made = asks(&cluster, 1, &all[1].1, names.clone().map(|name| put(&name, None)).collect());
+    let is_kept = |(_, made): &(String, Result<Reply, NamedError>)| matches!(made, Ok(Reply::Put { home, .. }) if *home == rank(2));
+    let names: Vec<String> = names.zip(made).filter(is_kept).map(|(name, _)| name).take(2).collect();
+    let [anew, removed] = &names[..] else { panic!("they are {names:?}") };
+    let remove = |name: &String| Request::Remove { name: name.clone() };
+    let dies = rank(4);
+    let requests = [anew, removed].map(|name| [remove(name), put(name, Some(dies))]);
+    let moved = asks(&cluster, 1, &all[1].1, requests.concat());
+    assert!(moved.iter().all(Result::is_ok), "{moved:?}");
+    cluster.plan(cluster.fabric.now(), Fault::Crash { node: NodeId(4) });
+    cluster.run(ms(1));
+    let get = Request::Get { name: anew.clone(), known: None, wait: Nanos::ZERO };
+    // It is left out once somebody asks for it.
+    assert_eq!(asks(&cluster, 1, &all[1].1, vec![get.clone()]), [Err(NamedError::Gone(dies))]);
+    begins_anew(&mut cluster, 0);
+    all[0] = begin_of(FIVE, &cluster, 0, ms(4));
+    cluster.run(MET + ms(80));
+    let told = asks(&cluster, 0, &all[0].1, vec![get.clone(), put(anew, None), get, remove(removed)]);
+    assert_eq!(told[0], Err(NamedError::Gone(dies)));
+    assert!(matches!(told[1], Ok(Reply::Put { home, .. }) if home == rank(2)), "{:?}", told[1]);
+    assert!(matches!(told[2], Ok(Reply::Value { .. })), "{:?}", told[2]);
+    assert_eq!(told[3], Ok(Reply::Removed));
 }

@@ -6,7 +6,7 @@ use std::future::Future;
 use std::pin::Pin;
 use std::rc::Rc;
 use weft_protocols::ddss::named::{Named, NamedError, Reply, Request, Seen};
-use weft_protocols::ddss::{Ddss, DdssError, Model, Spec};
+use weft_protocols::ddss::{Ddss, DdssError, Model, Name, Placement, Spec};
 use weft_sim::Sim;
 use weft_verbs::{Nanos, Wait};
 
@@ -79,6 +79,14 @@ fn put(name: &str, value: &[u8]) -> Request {
 
 fn get(name: &str) -> Request {
     Request::Get { name: name.into(), known: None, wait: Nanos::ZERO }
+}
+
+/// FNV-1a of the text, by the definition of the hash, without the highest bit.
+fn number(name: &str) -> Name {
+    let number = name.bytes().fold(0xCBF2_9CE4_8422_2325_u64, |hash, byte| {
+        (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01B3)
+    });
+    Name(number & !(1 << 63))
 }
 
 fn value(reply: Result<Reply, NamedError>) -> (u64, Vec<u8>) {
@@ -234,13 +242,48 @@ fn what_nobody_gets_in_the_time_of_its_model_is_listed_replaced_and_removed_all_
 }
 
 #[test]
+fn under_null_there_is_no_version_to_wait_for_and_who_wants_the_next_one_is_told_so() {
+    let desks = Desks::new(7);
+    let first = Request::Put {
+        name: "load".into(),
+        size: None,
+        model: Some(Model::Null),
+        home: None,
+        value: b"1".to_vec(),
+    };
+    desks.ask(0, first).expect("it is put");
+    let Ok(Reply::Value { version, of, value, .. }) = desks.ask(1, get("load")) else {
+        panic!("it is there")
+    };
+    assert_eq!((version, value), (0, b"1".to_vec()));
+    for of in [None, Some(of)] {
+        let next = Request::Get { name: "load".into(), known: Some(Seen { version, of }), wait: ms(500) };
+        assert_eq!(desks.ask(2, next), Err(NamedError::Versionless("load".into())));
+    }
+}
+
+/// The node that keeps the name was not there when the segment was released, say.
+#[test]
+fn what_is_put_takes_the_place_of_what_was_released_though_the_name_stands_for_that_still() {
+    let desks = Desks::new(8);
+    let (ddss, name) = (desks.ddss[0].clone(), number("load"));
+    let home = rank((name.home(NODES).index() + 1) % NODES as usize);
+    let bound = desks.run(0, async move {
+        let key = ddss.allocate(Spec { size: 64, model: Model::Version }, Placement::On(home)).await?;
+        ddss.release(key).await?;
+        // The home would know it.
+        ddss.bind(name, key).await
+    });
+    assert_eq!(bound, Ok(()));
+    let put = desks.ask(1, put("load", b"1"));
+    assert!(matches!(put, Ok(Reply::Put { .. })), "{put:?}");
+    assert_eq!(value(desks.ask(2, get("load"))).1, b"1");
+}
+
+#[test]
 fn what_a_program_keeps_under_a_names_number_is_not_taken_for_its_value() {
     let desks = Desks::new(4);
-    // FNV-1a of the text, by the definition of the hash, without the highest bit.
-    let number = b"load".iter().fold(0xCBF2_9CE4_8422_2325_u64, |hash, byte| {
-        (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01B3)
-    });
-    let name = weft_protocols::ddss::Name(number & !(1 << 63));
+    let name = number("load");
     let ddss = desks.ddss[1].clone();
     desks
         .run(1, async move {

@@ -30,3 +30,27 @@ fn a_put_that_was_begun_is_carried_out_before_one_that_is_called_after_it() {
     cluster.run(ms(20));
     assert_eq!(found.take(), Some((Ok(Some(1)), Ok(Some(2)), [2; 8])));
 }
+
+/// No completion has said so.
+#[test]
+fn a_lock_that_is_dropped_is_no_operation_of_unknown_outcome() {
+    let cluster = Cluster::new(2, 1, Wait::Poll);
+    let start = |node: usize| {
+        let member = &cluster.members[node];
+        Ddss::start(&member.rt, &member.mesh).expect("the channel is free")
+    };
+    let [ddss, _home] = [0, 1].map(start);
+    let (calls, locked) = (ddss.clone(), Rc::new(Cell::new(0)));
+    let counts = Rc::clone(&locked);
+    drop(cluster.members[0].rt.spawn(async move {
+        let spec = Spec { size: 8, model: Model::Strict };
+        let key = calls.allocate(spec, Placement::On(rank(1))).await.expect("there is memory");
+        let segment = calls.attach(key).expect("it is there");
+        for _ in 0..10 {
+            drop(calls.lock(&segment).await.expect("it is given back"));
+            counts.set(counts.get() + 1);
+        }
+    }));
+    cluster.run(ms(20));
+    assert_eq!((locked.get(), ddss.stats().unknown_outcomes), (10, 0));
+}

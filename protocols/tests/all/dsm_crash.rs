@@ -245,6 +245,8 @@ fn a_node_that_crashes_amid_a_claim_loses_by_name_what_it_had_claimed() {
     // The two that it claimed, and those that begin with it and that nobody asked for before.
     assert_eq!((&seen.lost, &seen.errors), (&BTreeSet::from([0, 1, 2, 6, 10]), &Vec::new()));
     assert!(seen.last.len() == COUNTERS - 5 && seen.last.values().all(|value| *value == 0));
+    let counted = [0, 1, 3].map(|node| all[node].1.stats().lost);
+    assert_eq!(counted.iter().sum::<u64>(), 5, "by their managers: {counted:?}");
 }
 
 #[test]

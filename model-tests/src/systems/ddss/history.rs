@@ -97,7 +97,7 @@ pub enum What {
     },
     /// The client calls `put`.
     Puts,
-    /// It returned; the value became this version, if that can be known.
+    /// It returned; the value became this version. No version under null.
     Put {
         /// The version.
         version: Option<u64>,

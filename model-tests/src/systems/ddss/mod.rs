@@ -124,7 +124,10 @@ impl<V: Verbs> Client<V> {
 
     async fn put(&mut self, segment: &Segment<V>, id: RequestId) -> Result<What, DdssError> {
         let value = Value::bytes(id, self.spec.size as usize);
-        Ok(What::Put { version: self.ddss.put(segment, &value).await? })
+        let version = self.ddss.put(segment, &value).await?;
+        // Nobody could see whether it was published that is told of no version. Null has none.
+        let is_told = version.is_some() || self.spec.model == Model::Null;
+        Ok(if is_told { What::Put { version } } else { What::Failed(Why::Other) })
     }
 
     /// Where the model takes copies into account a client says which version it has.
@@ -164,10 +167,9 @@ impl<V: Verbs> Client<V> {
             holds(Value::of(&bytes)).await;
         }
         let value = Value::bytes(id, self.spec.size as usize);
-        let known = match call {
-            Call::Twice => held.put(&value).await?.is_some(),
-            _ => true,
-        };
+        if call == Call::Twice {
+            held.put(&value).await?;
+        }
         let put = match call {
             // Dropped where it first waits.
             Call::Abandon => match polled(pin!(held.put(&value))).await {
@@ -177,8 +179,6 @@ impl<V: Verbs> Client<V> {
             _ => held.put(&value).await?,
         };
         held.unlock().await?;
-        // The version of the second put says nothing of the first one's, if nobody knows that.
-        let put = put.filter(|_| known);
         Ok(What::Exchanged { value: Value::of(&bytes), got: self.known(got), put })
     }
 

@@ -131,14 +131,6 @@ impl Latest {
         Some((life, began.iter().find(|(of, _)| *of == life).map_or(0, |(_, version)| *version)))
     }
 
-    /// A put returned whose value another one's has replaced: then there is a later version than those before it.
-    fn superseded(&mut self, event: &Event) {
-        if let Some((life, completed)) = self.before(event) {
-            let segment = self.segments.entry((event.segment, life)).or_default();
-            segment.complete(event.at(), completed + 1, self.allowed.looks_back());
-        }
-    }
-
     fn returned(&mut self, event: &Event, version: u64, value: Option<Value>) -> Result<(), String> {
         let Some((life, completed)) = self.before(event) else { return Ok(()) };
         let segment = self.segments.entry((event.segment, life)).or_default();
@@ -199,10 +191,6 @@ impl Oracle<Event> for Latest {
                 let read = self.returned(event, got, Some(value));
                 let mine = Value::Of(event.request);
                 read.and_then(|()| put.map_or(Ok(()), |put| self.returned(event, put, Some(mine))))
-            }
-            What::Put { version: None } => {
-                self.superseded(event);
-                Ok(())
             }
             _ => Ok(()),
         };

@@ -30,6 +30,18 @@ fn under_read_and_strict_a_get_beside_two_puts_under_the_lock_sees_the_last_or_n
     }
 }
 
+/// Others put twice under the lock: after the header was marked, which is what the grant says that it is, or after a put that this one has seen. One
+/// that says that it is published, and was not, is found within some hundred executions of these.
+#[test]
+fn a_put_whose_answer_is_lost_beside_puts_under_the_lock_is_published_or_says_that_nobody_knows() {
+    let kinds = FaultSet::one(Outcome::LoseCompletion);
+    let options = Options { faults: 1, kinds, max_executions: Some(2_000), ..Options::default() };
+    for calls in [",p,w", ",p,pw"] {
+        let report = explore("ddss-write", calls, &options);
+        assert!(report.held() && common::reached(&report, "an operation's outcome was unknown"), "{calls}");
+    }
+}
+
 /// Ends of requests commute: what is left out is told by sleep sets alone, too, and no end is lost.
 #[test]
 fn where_responses_commute_every_reduction_reaches_the_same_ends() {

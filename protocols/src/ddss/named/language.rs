@@ -86,7 +86,7 @@ pub enum Request {
 pub enum Reply {
     /// The value was put.
     Put {
-        /// Its version, if it can be told.
+        /// Its version; none under null.
         version: Option<u64>,
         /// Where it is kept.
         home: Rank,

@@ -68,6 +68,9 @@ pub enum NamedError {
     /// A program keeps something else there.
     #[error("what '{0}' stands for was not put by its name: a program keeps its own things there")]
     Foreign(String),
+    /// Whoever has seen a value of its wants the next one, and its values have no versions.
+    #[error("'{0}' is under null, where values have no versions: nobody can tell that there is a new one")]
+    Versionless(String),
     /// Others bind and remove the name at the same time.
     #[error("'{0}' was made and removed by others at the same time: ask again")]
     Restless(String),
@@ -230,14 +233,13 @@ impl<V: Verbs> Named<V> {
                 Ok(None) => Err(DdssError::Released.into()),
                 Err(why) => Err(why.into()),
             };
-            let instead = match done {
-                Err(NamedError::Ddss(DdssError::Released)) => None,
-                // What is put takes the place of what died.
-                Err(NamedError::Gone(_)) => there,
+            match done {
+                // What is put takes the place of what died, and of what was released if the name stands for that still.
+                Err(NamedError::Gone(_) | NamedError::Ddss(DdssError::Released)) => {}
                 done => return done,
-            };
+            }
             // Somebody else may have bound the name meanwhile.
-            if let Some(done) = self.make(name, wanted, value, instead).await? {
+            if let Some(done) = self.make(name, wanted, value, there).await? {
                 return Ok(done);
             }
         }
@@ -345,6 +347,9 @@ impl<V: Verbs> Named<V> {
         known: Option<u64>,
         end: Nanos,
     ) -> Result<Reply, NamedError> {
+        if known.is_some() && segment.spec().model == Model::Null {
+            return Err(NamedError::Versionless(name.into()));
+        }
         loop {
             match (self.look_anew(segment, known).await?, known) {
                 (Some(found), _) => {
