@@ -2,7 +2,8 @@
 //!
 //! A store is a directory with a **head**, the file `weft-store`: three lines of text with the version of the format, the cluster and
 //! the server's number. Beside it lies a file for each object, by its name in 16 hexadecimal digits. Whoever opens the store locks the
-//! head (`flock`), which ends with the process. Whoever makes the head locks the directory itself meanwhile.
+//! head (`flock`), which ends with the process: a server for itself alone, those who only look together. Whoever makes the head locks the
+//! directory itself meanwhile.
 
 use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::{self, ErrorKind, Write};
@@ -126,11 +127,13 @@ pub enum StoreRefused {
         /// The server that asks.
         wanted: u32,
     },
-    /// A server has it open.
-    #[error("{}: a server has this store open; end it first", path.display())]
+    /// Somebody has it open.
+    #[error("{}: {who} has this store open; end it first", path.display())]
     Busy {
         /// The directory.
         path: PathBuf,
+        /// Who that may be.
+        who: &'static str,
     },
 }
 
@@ -141,7 +144,7 @@ impl StoreRefused {
     }
 }
 
-/// A store's directory. Nobody else has the store open as long as this lives.
+/// A store's directory. As long as this lives, no other server has the store open; and nobody looks at it, unless this one only looks, too.
 #[derive(Debug)]
 pub struct Directory {
     path: PathBuf,
@@ -157,7 +160,7 @@ impl Directory {
     ///
     /// There is no store, or it is of another version, cluster or server, or somebody has it open; or it cannot be written.
     pub fn open(path: &Path, id: &StoreId) -> Result<Directory, StoreRefused> {
-        match Directory::look(path) {
+        match Directory::found(path, false) {
             Err(StoreRefused::NoHead { path }) => Err(match stranger(&path)? {
                 Some(found) => StoreRefused::NoStore { path, found },
                 None => StoreRefused::Empty { path },
@@ -173,10 +176,10 @@ impl Directory {
     /// The directory is none that can be used, or the store is of another version, cluster or server, or somebody has it open; or it cannot
     /// be written.
     pub fn open_or_make(path: &Path, id: &StoreId) -> Result<Directory, StoreRefused> {
-        match Directory::look(path) {
+        match Directory::found(path, false) {
             Err(StoreRefused::NoHead { .. }) => {
                 Directory::make(path, id)?;
-                Directory::look(path)?.of(id)
+                Directory::found(path, false)?.of(id)
             }
             found => found?.of(id),
         }
@@ -209,12 +212,17 @@ impl Directory {
         }
     }
 
-    /// Opens whatever store is there, to look at it. Changes nothing.
+    /// Opens whatever store is there, to look at it, as others may at the same time. Changes nothing.
     ///
     /// # Errors
     ///
-    /// There is no store that this program can read, or somebody has it open.
+    /// There is no store that this program can read, or a server has it open.
     pub fn look(path: &Path) -> Result<Directory, StoreRefused> {
+        Directory::found(path, true)
+    }
+
+    /// Whatever store is there, for who only looks, or for a server.
+    fn found(path: &Path, only_looks: bool) -> Result<Directory, StoreRefused> {
         let at = path.join(HEAD);
         // A directory that cannot be read is another matter than one without a head.
         fs::read_dir(path).map_err(StoreRefused::at(path))?;
@@ -224,9 +232,15 @@ impl Directory {
             }
             head => head.map_err(StoreRefused::at(&at))?,
         };
-        match head.try_lock() {
+        let (locked, who) = match only_looks {
+            true => (head.try_lock_shared(), "a server"),
+            false => (head.try_lock(), "a server or `weft fsck`"),
+        };
+        match locked {
             Ok(()) => {}
-            Err(TryLockError::WouldBlock) => return Err(StoreRefused::Busy { path: path.to_path_buf() }),
+            Err(TryLockError::WouldBlock) => {
+                return Err(StoreRefused::Busy { path: path.to_path_buf(), who });
+            }
             Err(TryLockError::Error(why)) => return Err(StoreRefused::at(&at)(why)),
         }
         let text = io::read_to_string(&head);

@@ -81,7 +81,7 @@ fn position(at: u64, len: usize) -> Result<(), DiskError> {
 }
 
 impl Objects {
-    /// The objects of a store.
+    /// The objects of a store that was opened, and not only looked at.
     ///
     /// # Errors
     ///
@@ -132,11 +132,16 @@ impl Objects {
     ///
     /// It is not there; or [`DiskError::Io`].
     pub fn remove(&self, object: ObjectName) -> Result<(), DiskError> {
-        // Under the lock, so that nobody opens the old file for a call that begins later.
+        // Under the lock, so that nobody opens the old file for a call that begins later. One that stays is known as it was: a sync of it
+        // may have failed.
         let removed = {
             let mut opened = self.opened();
-            opened.remove(&object);
-            fs::remove_file(self.path(object))
+            let removed = fs::remove_file(self.path(object));
+            match &removed {
+                Err(why) if why.kind() != ErrorKind::NotFound => {}
+                _ => drop(opened.remove(&object)),
+            }
+            removed
         };
         match removed.and_then(|()| self.itself.sync_all()) {
             Err(why) if why.kind() == ErrorKind::NotFound => Err(DiskError::NoObject(object)),

@@ -8,6 +8,7 @@ use super::messages::{Answer, Request};
 use super::slots::Slot;
 use super::wire::Wire;
 use super::{Distribution, FsError, FsStats, Handle};
+use crate::rt::places::{Place, Places};
 use crate::rt::sync::{Changed, OneshotReceiver, OneshotSender, Signal, oneshot};
 use crate::transport::{Hold, Rank};
 use std::cell::{Cell, RefCell};
@@ -58,8 +59,8 @@ impl InUse {
 
 struct Open<V: Verbs> {
     server: Rank,
-    /// It has one of the places for calls of that server.
-    is_counted: bool,
+    /// Its place among the calls of that server; none where others wait for it.
+    place: Option<Place>,
     since: Nanos,
     /// To which life of the server it was sent, once it is.
     life: Option<u32>,
@@ -71,7 +72,7 @@ struct Open<V: Verbs> {
 
 impl<V: Verbs> Open<V> {
     fn end(self, answer: Answered, fewer: &Signal) {
-        let Open { tell, held, .. } = self;
+        let Open { tell, held, place, .. } = self;
         if let Some(file) = &held.file {
             file.calls.set(file.calls.get() - 1);
             file.fewer.notify();
@@ -79,7 +80,7 @@ impl<V: Verbs> Open<V> {
         if let (Some(opening), Ok(Answer::Opened { handle, layout, epoch })) = (&held.opening, &answer) {
             opening.opened(*handle, *layout, *epoch);
         }
-        drop(held);
+        drop((held, place));
         fewer.notify();
         // Nobody waits for it any more if the call was dropped.
         drop(tell.send(answer));
@@ -113,8 +114,8 @@ pub(super) struct Calls<V: Verbs> {
     /// Open calls of one server, at most.
     window: u32,
     open: RefCell<BTreeMap<u64, Open<V>>>,
-    /// How many of these have one of the places for calls of a server.
-    counted: RefCell<BTreeMap<Rank, u32>>,
+    /// Places for calls of each server.
+    places: RefCell<BTreeMap<Rank, Places>>,
     next: Cell<u64>,
     fewer: Signal,
     more: Signal,
@@ -123,8 +124,8 @@ pub(super) struct Calls<V: Verbs> {
 impl<V: Verbs> Calls<V> {
     /// Of a node in some incarnation.
     pub(super) fn new(window: u32, incarnation: u64) -> Calls<V> {
-        let (open, counted, next) = (RefCell::default(), RefCell::default(), Cell::new(first(incarnation)));
-        Calls { window, open, counted, next, fewer: Signal::new(), more: Signal::new() }
+        let (open, places, next) = (RefCell::default(), RefCell::default(), Cell::new(first(incarnation)));
+        Calls { window, open, places, next, fewer: Signal::new(), more: Signal::new() }
     }
 
     /// How many are not answered.
@@ -132,8 +133,10 @@ impl<V: Verbs> Calls<V> {
         self.open.borrow().len()
     }
 
-    fn has_room(&self, server: Rank) -> bool {
-        self.counted.borrow().get(&server).is_none_or(|counted| *counted < self.window)
+    /// A place among the calls of a server, as soon as one is free.
+    async fn place(&self, server: Rank) -> Place {
+        let place = self.places.borrow_mut().entry(server).or_insert_with(|| Places::new(self.window)).take();
+        place.await
     }
 
     /// Asks a server as soon as it has few enough calls of this node; at once for what [others wait for](Request::is_waited_for). What is
@@ -146,20 +149,19 @@ impl<V: Verbs> Calls<V> {
         held: Held<V>,
         stats: &RefCell<FsStats>,
     ) -> Result<OneshotReceiver<Answered>, FsError> {
-        let is_counted = !request.is_waited_for();
-        self.fewer.until(|| !is_counted || self.has_room(server)).await;
+        let place = match request.is_waited_for() {
+            true => None,
+            false => Some(self.place(server).await),
+        };
         let (tell, told) = oneshot();
         let id = self.next.replace(self.next.get() + 1);
         if let Some(file) = &held.file {
             file.calls.set(file.calls.get() + 1);
         }
         let _hold = wire.hold(server);
-        if is_counted {
-            *self.counted.borrow_mut().entry(server).or_default() += 1;
-        }
         self.open
             .borrow_mut()
-            .insert(id, Open { server, is_counted, since: now(), life: None, tell, held, _hold });
+            .insert(id, Open { server, place, since: now(), life: None, tell, held, _hold });
         self.more.notify();
         stats.borrow_mut().asked += 1;
         let mut unsent = Unsent { calls: self, id, is_sent: false };
@@ -208,9 +210,6 @@ impl<V: Verbs> Calls<V> {
     /// An answer has come; whether anything was asked.
     pub(super) fn answered(&self, id: u64, answer: Answered) -> bool {
         let open = self.open.borrow_mut().remove(&id);
-        if let Some(Open { server, is_counted: true, .. }) = &open {
-            self.counted.borrow_mut().entry(*server).and_modify(|counted| *counted -= 1);
-        }
         open.map(|open| open.end(answer, &self.fewer)).is_some()
     }
 

@@ -3,7 +3,7 @@
 //! A slot is free when its call has ended: then the answer was received, or nobody wants it, and the next call there takes its place. So
 //! a home keeps no more answers than a client has slots.
 
-use crate::rt::sync::Signal;
+use crate::rt::places::{Place, Places};
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeSet;
 use std::rc::Rc;
@@ -16,10 +16,10 @@ pub(super) struct Asked {
     pub sequence: u64,
 }
 
-#[derive(Default)]
 struct Shared {
     free: RefCell<BTreeSet<u16>>,
-    more: Signal,
+    /// One for each slot.
+    places: Places,
     /// How many calls there were.
     next: Cell<u64>,
 }
@@ -31,25 +31,22 @@ pub(super) struct Slots(Rc<Shared>);
 pub(super) struct Slot {
     number: u16,
     of: Rc<Shared>,
+    _place: Place,
 }
 
 impl Slots {
     /// So many, in some incarnation of the node.
     pub(super) fn new(slots: u32, incarnation: u64) -> Slots {
-        let free = (0..u16::try_from(slots).unwrap_or(u16::MAX)).collect();
-        let next = Cell::new(incarnation);
-        Slots(Rc::new(Shared { free: RefCell::new(free), more: Signal::new(), next }))
+        let slots = u16::try_from(slots).unwrap_or(u16::MAX);
+        let (free, next) = (RefCell::new((0..slots).collect()), Cell::new(incarnation));
+        Slots(Rc::new(Shared { free, places: Places::new(slots.into()), next }))
     }
 
     /// The first one that is free, as soon as one is.
     pub(super) async fn take(&self) -> Rc<Slot> {
-        loop {
-            let first = self.0.free.borrow_mut().pop_first();
-            if let Some(number) = first {
-                return Rc::new(Slot { number, of: Rc::clone(&self.0) });
-            }
-            self.0.more.until(|| !self.0.free.borrow().is_empty()).await;
-        }
+        let _place = self.0.places.take().await;
+        let number = self.0.free.borrow_mut().pop_first().expect("there are as many as places");
+        Rc::new(Slot { number, of: Rc::clone(&self.0), _place })
     }
 }
 
@@ -64,7 +61,6 @@ impl Slot {
 impl Drop for Slot {
     fn drop(&mut self) {
         self.of.free.borrow_mut().insert(self.number);
-        self.of.more.notify();
     }
 }
 

@@ -51,7 +51,14 @@ pub(crate) struct World {
     pub(crate) connects: VecDeque<Result<()>>,
     /// Who wait for bytes of streams.
     pub(crate) readers: Vec<Waker>,
+    /// What a call of the disk comes to, at once; without it there is no disk.
+    pub(crate) disk: Option<Box<dyn FnMut(DiskCall<V>) -> DiskOutcome>>,
 }
+
+pub(crate) type DiskOutcome = std::result::Result<DiskDone, DiskError>;
+
+/// A call of the disk, which has ended.
+pub(crate) struct DiskEnded(DiskOutcome);
 
 impl World {
     /// A completion reaches the first queue, and raises the event it was armed for.
@@ -126,7 +133,7 @@ impl Verbs for V {
     type StreamListener = Fake;
     type Stream = Fake;
     type Disk = Fake;
-    type DiskRequest = Fake;
+    type DiskRequest = DiskEnded;
     type Host = Fake;
 }
 
@@ -198,7 +205,8 @@ impl Context<V> for Fake {
         Ok(self.clone())
     }
     fn disk(&self) -> Result<Fake> {
-        Err(VerbsError::Unsupported(Caps::DISK))
+        let no_disk = VerbsError::Unsupported(Caps::DISK);
+        self.world.borrow().disk.as_ref().map_or(Err(no_disk), |_| Ok(self.clone()))
     }
     fn host(&self) -> Fake {
         self.clone()
@@ -446,14 +454,14 @@ impl Stream for Fake {
 }
 
 impl Disk<V> for Fake {
-    fn begin(&self, _call: DiskCall<V>) -> Fake {
-        self.clone()
+    fn begin(&self, call: DiskCall<V>) -> DiskEnded {
+        DiskEnded(self.world.borrow_mut().disk.as_mut().map_or(Err(DiskError::Io), |disk| disk(call)))
     }
 }
 
-impl DiskRequest<V> for Fake {
+impl DiskRequest<V> for DiskEnded {
     fn poll_end(&mut self, _cx: &mut TaskContext<'_>) -> Poll<DiskEnd<V>> {
-        Poll::Pending
+        Poll::Ready(DiskEnd { outcome: self.0.clone(), buffer: None })
     }
 }
 

@@ -19,6 +19,7 @@
 //! | [`fingerprint`] | whether two states of a node are the same, for explorers |
 //! | `program` | the node's step |
 //! | [`sync`] | waiting for one another |
+//! | `places` | waiting in line for one of so many places |
 
 mod cqs;
 mod events;
@@ -27,6 +28,7 @@ pub mod fingerprint;
 mod labels;
 mod ledger;
 mod memory;
+pub(crate) mod places;
 mod processors;
 mod program;
 mod qp_handle;

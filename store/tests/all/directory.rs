@@ -104,11 +104,26 @@ fn of_two_servers_that_make_one_store_at_the_same_time_one_has_it_and_the_other_
 fn two_servers_cannot_have_one_store() {
     let scratch = Scratch::new();
     let first = Directory::open_or_make(scratch.path(), &id(3)).unwrap();
-    let busy = format!("{}: a server has this store open; end it first", scratch.path().display());
-    assert_eq!(Directory::open_or_make(scratch.path(), &id(3)).unwrap_err().to_string(), busy);
-    assert_eq!(Directory::look(scratch.path()).unwrap_err().to_string(), busy);
+    let busy = |who: &str| format!("{}: {who} has this store open; end it first", scratch.path().display());
+    let second = Directory::open_or_make(scratch.path(), &id(3)).unwrap_err();
+    assert_eq!(second.to_string(), busy("a server or `weft fsck`"));
+    assert_eq!(Directory::look(scratch.path()).unwrap_err().to_string(), busy("a server"));
     drop(first);
     Directory::open_or_make(scratch.path(), &id(3)).unwrap();
+}
+
+#[test]
+fn many_can_look_at_a_store_at_once_and_a_server_is_refused_until_none_does() {
+    let scratch = Scratch::new();
+    drop(Directory::open_or_make(scratch.path(), &id(3)).unwrap());
+    let [first, second] = [(); 2].map(|()| Directory::look(scratch.path()).unwrap());
+    for looks in [first, second] {
+        for open in [Directory::open, Directory::open_or_make] {
+            assert!(matches!(open(scratch.path(), &id(3)), Err(StoreRefused::Busy { .. })));
+        }
+        drop(looks);
+    }
+    Directory::open(scratch.path(), &id(3)).unwrap();
 }
 
 #[test]

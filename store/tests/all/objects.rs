@@ -137,6 +137,27 @@ fn a_file_that_is_closed_before_anybody_syncs_it_loses_no_error_by_that() {
 }
 
 #[test]
+fn an_object_of_which_bytes_may_be_lost_is_known_as_such_also_where_it_could_not_be_removed() {
+    let scratch = Scratch::new();
+    let objects = scratch.objects();
+    let file = scratch.path().join(A.to_string());
+    // What takes every byte, and cannot be synced.
+    symlink("/dev/null", &file).unwrap();
+    write(&objects, A, 0, b"lost").unwrap();
+    assert_eq!(objects.sync(A), Err(DiskError::Io));
+    // What cannot be removed as a file is.
+    fs::remove_file(&file).unwrap();
+    fs::create_dir(&file).unwrap();
+    assert_eq!(objects.remove(A), Err(DiskError::Io));
+    fs::remove_dir(&file).unwrap();
+    fs::write(&file, "").unwrap();
+    assert_eq!(objects.sync(A), Err(DiskError::Io));
+    objects.remove(A).unwrap();
+    write(&objects, A, 0, b"new").unwrap();
+    assert_eq!(objects.sync(A), Ok(()), "another one of that name");
+}
+
+#[test]
 fn files_that_are_no_objects_are_left_alone_and_named() {
     let scratch = Scratch::new();
     let objects = scratch.objects();

@@ -15,6 +15,7 @@
 //! batches that make nothing.
 
 use super::super::Handle;
+use super::super::error::Refusal;
 use super::super::messages::{Reader, Writer};
 use super::answered;
 use super::names::{Change, Names};
@@ -70,6 +71,19 @@ pub(in super::super) struct Commit {
     pub bytes: Vec<u8>,
     /// The log that this one takes the place of.
     pub replaces: Option<u64>,
+}
+
+/// Why a batch is not durable.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in super::super) enum Unwritten {
+    /// There is no room, and nothing of it is there.
+    Full {
+        /// It was the batch that found none, and not the zeros before it. The log was cut off where the batch was to begin, with all zeros
+        /// that were there.
+        cut: bool,
+    },
+    /// Nobody knows what a restart will find.
+    Failed(Refusal),
 }
 
 /// A log that is written.
@@ -135,22 +149,26 @@ impl Log {
     }
 
     /// Takes a place at the log's end for a batch that leaves so many zeros behind it; the zeros that are to be written before it, where
-    /// there are too few.
+    /// there are too few. One that leaves none asks for no more than it needs: a full disk may have that.
     fn take(&mut self, at: u64, len: u64, kept: u64) -> Range<u64> {
         let (end, room) = (at + len, self.room);
         let wanted = end + kept;
         if self.spare > 0 && wanted > room {
-            self.room = wanted.next_multiple_of(self.spare);
+            self.room = if kept > 0 { wanted.next_multiple_of(self.spare) } else { wanted };
         }
         self.end = Some(end);
         room..self.room
     }
 
     /// A commit found no room, and no batch of it is there. The next one takes its place; where it was to begin a new log, the older
-    /// one goes on. Whether the same changes may find room there.
-    pub(super) fn refused(&mut self, commit: &Commit) -> bool {
+    /// one goes on. Whether the same changes may find room there. `cut`: its log ends where it was to begin.
+    pub(super) fn refused(&mut self, cut: bool) -> bool {
+        let began_anew = self.newest != self.before.0;
         (self.newest, self.end, self.room) = self.before;
-        if commit.at > 0 {
+        if !began_anew {
+            if let Some(end) = self.end.filter(|_| cut) {
+                self.room = end;
+            }
             return false;
         }
         if let (None, Some((end, room))) = (self.end, self.found.take()) {
@@ -235,7 +253,7 @@ pub(super) fn read(log: u64, bytes: &[u8]) -> Result<Found, Unread> {
     if whole_behind {
         return Err(Unread::Damaged { at: end as u64 });
     }
-    names.keep_places();
+    names.is_read();
     let torn = bytes[end..].iter().rposition(|byte| *byte != 0).map_or(0, |last| last as u64 + 1);
     Ok(Found { names, end: end as u64, torn })
 }
@@ -448,11 +466,33 @@ mod tests {
         let (names, ended) = (Names::default(), [Change::Ended { handle: Handle(1) }]);
         let mut log = Log::behind(Some(2), None, 0);
         let refused = log.commit(&names, &[]);
-        assert!(!log.refused(&refused), "nothing to go on with");
+        assert!(!log.refused(true), "nothing to go on with");
         assert_eq!(log.commit(&names, &[]), refused);
         let appended = log.commit(&names, &ended);
-        assert!(!log.refused(&appended));
+        assert!(!log.refused(false));
         assert_eq!(log.commit(&names, &ended), appended);
+    }
+
+    /// The file system may need room also for bytes that are there already, as one does that copies on writes.
+    #[test]
+    fn zeros_that_were_cut_off_with_a_batch_are_counted_on_no_more_and_a_removal_asks_for_none_beyond_itself()
+    {
+        let (mut names, mut log) = (Names::default(), Log::behind(None, None, 256));
+        log.commit(&names, &[]);
+        names.create(0, Rank::from_index(1), name("a"), Distribution::single(0)).unwrap();
+        let (_, removal) = names.unlink(&name("a")).unwrap();
+        let among_zeros = log.commit(&names, std::slice::from_ref(&removal));
+        assert!(among_zeros.zeros.is_empty());
+        // They are there, unless they were cut off.
+        assert!(!log.refused(false));
+        assert_eq!(log.commit(&names, std::slice::from_ref(&removal)), among_zeros);
+        assert!(!log.refused(true));
+        let (at, end) = (among_zeros.at, among_zeros.at + among_zeros.bytes.len() as u64);
+        assert_eq!(log.commit(&names, &[removal]).zeros, at..end);
+        assert!(!log.refused(false));
+        let (_, made) = names.create(0, Rank::from_index(1), name("b"), Distribution::single(0)).unwrap();
+        let zeros = log.commit(&names, &[made]).zeros;
+        assert_eq!((zeros.start, zeros.end % 256), (at, 0), "with room for what removes");
     }
 
     #[test]
@@ -476,7 +516,7 @@ mod tests {
             let commit = log.commit(&names, std::slice::from_ref(&change));
             if end(&commit) > 256 {
                 names.undo(&change, None);
-                assert!(!log.refused(&commit));
+                assert!(!log.refused(false));
                 break;
             }
             put(&mut bytes, &commit);
@@ -493,7 +533,7 @@ mod tests {
             loop {
                 let commit = log.commit(&names, std::slice::from_ref(&change));
                 if end(&commit) > 256 {
-                    assert!(!log.refused(&commit));
+                    assert!(!log.refused(false));
                     break;
                 }
                 put(&mut bytes, &commit);
@@ -513,7 +553,7 @@ mod tests {
         let mut log = Log::behind(Some(0), Some((found.end, 256)), 256);
         let refused = log.commit(&names, &[]);
         assert_eq!((refused.log, refused.at), (1, 0));
-        assert!(log.refused(&refused));
+        assert!(log.refused(false));
         let commit = log.commit(&names, &[Change::Ended { handle: Handle(1) }]);
         assert_eq!((commit.log, commit.at), (0, found.end));
     }

@@ -74,8 +74,11 @@ impl Change {
 pub(super) struct Names {
     tree: Tree,
     inodes: BTreeMap<Handle, Inode>,
-    /// Those of them that have no name: few, and looked at after every batch.
+    /// Those of them that have no name and whose objects are not being removed: few, once all nodes have said what they have open, and
+    /// looked at after every batch from then on.
     unlinked: BTreeSet<Handle>,
+    /// Those of them that end, as the log has said since an earlier life, until this one removes their objects.
+    found_ending: Vec<Handle>,
     /// How many handles were given out.
     given: u64,
     /// Nodes that may have files open of which this life has not heard, and the last handle up to which each has told.
@@ -360,10 +363,12 @@ impl Names {
         self.unheard.extend(nodes.map(|node| (node, Handle(0))));
     }
 
-    /// The log is read: clients of earlier lives may have places to which they still write. One tells this life that it has a file open, and
-    /// not its places; one that died tells nothing.
-    pub(super) fn keep_places(&mut self) {
+    /// The log is read: of some files it says that they end. And clients of earlier lives may have places to which they still write: one
+    /// tells this life that it has a file open, and not its places; one that died tells nothing.
+    pub(super) fn is_read(&mut self) {
         self.inodes.values_mut().for_each(Inode::keeps_places);
+        let is_ending = |handle: &Handle| self.inodes.get(handle).is_some_and(|inode| inode.ending);
+        self.found_ending = self.unlinked().filter(is_ending).collect();
     }
 
     /// A node has these files open so often, beside what it has opened in this life; and others behind them, if there are more.
@@ -391,6 +396,10 @@ impl Names {
 
     /// Files that nobody can reach any more: each is told once, as what is to be in the log.
     pub(super) fn unused(&mut self) -> Vec<Change> {
+        // A node may be away for long, and many files may be removed meanwhile.
+        if !self.unheard.is_empty() {
+            return Vec::new();
+        }
         let unlinked: Vec<Handle> = self.unlinked().collect();
         unlinked.into_iter().filter_map(|handle| self.end_if_unused(handle)).collect()
     }
@@ -418,13 +427,14 @@ impl Names {
     pub(super) fn remove_if_ending(&mut self, handle: Handle) -> Option<Gone> {
         let inode = self.inodes.get_mut(&handle).filter(|inode| inode.ending && !inode.gone)?;
         inode.gone = true;
+        self.unlinked.remove(&handle);
         Some(Gone { handle, layout: inode.layout })
     }
 
-    /// All files of which that is so.
-    pub(super) fn all_ending(&mut self) -> Vec<Gone> {
-        let unlinked: Vec<Handle> = self.unlinked().collect();
-        unlinked.into_iter().filter_map(|handle| self.remove_if_ending(handle)).collect()
+    /// All files of which that is so since an earlier life, once.
+    pub(super) fn remove_found_ending(&mut self) -> Vec<Gone> {
+        let found = std::mem::take(&mut self.found_ending);
+        found.into_iter().filter_map(|handle| self.remove_if_ending(handle)).collect()
     }
 
     /// Whether a file has objects, or may be given some: it is there, and they are not being removed.
@@ -484,7 +494,7 @@ impl Names {
         self.tree.all().filter(|(_, entry)| *entry == Entry::Directory).map(|(path, _)| path)
     }
 
-    /// Files without a name.
+    /// Files without a name, but for those whose objects are being removed.
     pub(super) fn unlinked(&self) -> impl Iterator<Item = Handle> {
         self.unlinked.iter().copied()
     }

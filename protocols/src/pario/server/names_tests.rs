@@ -46,6 +46,20 @@ fn an_unlinked_file_lives_until_its_last_close() {
     assert_eq!(names.open_files(), 0);
 }
 
+/// A server may be down that is to remove its object, and its disk may have failed.
+#[test]
+fn a_file_whose_objects_are_being_removed_costs_no_later_batch_a_look() {
+    let mut names = Names::default();
+    let (handle, _) = names.create(0, rank(0), name("a"), LAYOUT).unwrap();
+    names.unlink(&name("a")).unwrap();
+    names.forget(rank(0));
+    assert_eq!(names.unused(), [Change::Ending { handle }]);
+    assert_eq!(names.unlinked().collect::<Vec<_>>(), [handle], "it may be taken back");
+    assert_eq!(names.remove_if_ending(handle), Some(Gone { handle, layout: LAYOUT }));
+    assert_eq!(names.unlinked().next(), None);
+    assert!(names.knows(handle), "until all of its servers have removed theirs");
+}
+
 #[test]
 fn in_its_next_life_a_home_believes_who_has_not_told_yet_that_it_has_a_file_open() {
     let mut names = Names::default();

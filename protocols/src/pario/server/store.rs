@@ -3,7 +3,7 @@
 use super::super::access::Run;
 use super::super::error::Refusal;
 use super::super::{FsError, Handle, Storage};
-use super::log::{self, Commit, Unread};
+use super::log::{self, Commit, Unread, Unwritten};
 use super::machine::{Place, StoreCall, Stored};
 use super::names::Names;
 use crate::rt::Rt;
@@ -269,7 +269,7 @@ impl<V: Verbs> Store<V> {
 
     /// Writes a batch of the log and makes it durable; a log whose place it takes is removed then. Nothing is there of one that found no
     /// room.
-    pub(super) async fn commit(&self, commit: Commit) -> Result<(), Refusal> {
+    pub(super) async fn commit(&self, commit: Commit) -> Result<(), Unwritten> {
         let Kind::Disk(disk) = &self.kind else { return Ok(()) };
         let Commit { log, zeros, at, bytes, replaces } = commit;
         let object = log::object(log);
@@ -277,15 +277,20 @@ impl<V: Verbs> Store<V> {
         let written = match room {
             Ok(()) => put::<V>(disk, object, at, bytes).await,
             // The batch was not written, and zeros behind the log's end say nothing.
-            Err(Refusal::Full) if at > 0 => return Err(Refusal::Full),
+            Err(Refusal::Full) if at > 0 => return Err(Unwritten::Full { cut: false }),
             failed => failed,
         };
-        if written == Err(Refusal::Full) {
-            take_back::<V>(disk, object, at).await?;
+        match written {
+            Ok(()) => {}
+            Err(Refusal::Full) => {
+                take_back::<V>(disk, object, at).await.map_err(Unwritten::Failed)?;
+                return Err(Unwritten::Full { cut: true });
+            }
+            Err(why) => return Err(Unwritten::Failed(why)),
         }
-        written?;
         // Whatever it says, nobody knows what is durable.
-        end(disk.begin(DiskCall::Sync(object))).await.outcome.map_err(|_| Refusal::Io)?;
+        let synced = end(disk.begin(DiskCall::Sync(object))).await.outcome;
+        synced.map_err(|_| Unwritten::Failed(Refusal::Io))?;
         if let Some(older) = replaces {
             // One that stays is removed by the next life.
             end(disk.begin(DiskCall::Remove(log::object(older)))).await;
@@ -426,4 +431,61 @@ async fn take_back<V: Verbs>(disk: &V::Disk, object: ObjectName, at: u64) -> Res
 
 async fn end<V: Verbs, R: DiskRequest<V>>(mut request: R) -> DiskEnd<V> {
     poll_fn(|cx| request.poll_end(cx)).await
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::rt::RtConfig;
+    use crate::rt::fake::{Fake, V};
+    use std::future::Future;
+    use std::pin::pin;
+    use std::rc::Rc;
+    use std::task::{Context as TaskContext, Poll, Waker};
+    use weft_verbs::{AccessFlags, ProtectionDomain};
+
+    /// What comes of a batch behind 60 bytes of a log where so many writes find room, and what the disk was asked for.
+    fn commit(writes: usize) -> (Result<(), Unwritten>, Vec<String>) {
+        let (fake, calls) = (Fake::default(), Rc::new(RefCell::new(Vec::new())));
+        let asked = Rc::clone(&calls);
+        fake.world.borrow_mut().disk = Some(Box::new(move |call| {
+            let (text, done) = match call {
+                DiskCall::Write { at, from, .. } if asked.borrow().len() < writes => {
+                    (format!("write {at} {}", from.len()), Ok(DiskDone::Moved(from.len())))
+                }
+                DiskCall::Write { at, from, .. } => {
+                    (format!("write {at} {}", from.len()), Err(DiskError::Full))
+                }
+                DiskCall::Resize { size, .. } => (format!("resize {size}"), Ok(DiskDone::Done)),
+                DiskCall::Sync(_) => ("sync".into(), Ok(DiskDone::Done)),
+                _ => ("another call".into(), Err(DiskError::Io)),
+            };
+            asked.borrow_mut().push(text);
+            done
+        }));
+        let rt = Rt::<V>::new(&fake, RtConfig::default()).expect("the fake device obeys");
+        let staging = fake.alloc_mr(0, AccessFlags::LOCAL_WRITE).expect("there is memory");
+        let store = Store::open(&rt, Storage::Disk, staging, 0).expect("there is a disk");
+        let batch = Commit { log: 3, zeros: 100..200, at: 60, bytes: vec![1; 30], replaces: None };
+        let mut committing = pin!(store.commit(batch));
+        match committing.as_mut().poll(&mut TaskContext::from_waker(Waker::noop())) {
+            Poll::Ready(end) => (end, calls.take()),
+            Poll::Pending => panic!("each call has ended"),
+        }
+    }
+
+    /// The log would count on zeros that are not there, or write some over others.
+    #[test]
+    fn it_is_told_whether_a_batch_without_room_took_the_zeros_behind_the_log_with_it() {
+        let (end, calls) = commit(0);
+        assert_eq!(
+            (end, &calls[..]),
+            (Err(Unwritten::Full { cut: false }), &["write 100 100".to_string()][..])
+        );
+        let (end, calls) = commit(1);
+        assert_eq!(end, Err(Unwritten::Full { cut: true }));
+        assert_eq!(calls, ["write 100 100", "write 60 30", "resize 60"]);
+        let (end, calls) = commit(2);
+        assert_eq!((end, calls.len()), (Ok(()), 3));
+    }
 }

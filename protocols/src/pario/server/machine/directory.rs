@@ -4,7 +4,7 @@
 //! All that waited is the next batch, and one sync serves it.
 
 use super::super::answered::Kept;
-use super::super::log::{Commit, Log};
+use super::super::log::{Log, Unwritten};
 use super::super::names::{Change, Names};
 use super::*;
 
@@ -17,7 +17,7 @@ pub(in super::super) struct Directory {
     /// Why nothing is told of it any more.
     pub failed: Option<Refusal>,
     /// The batch that is being committed.
-    running: Option<(Batch, Commit)>,
+    running: Option<Batch>,
     /// What came meanwhile.
     queued: VecDeque<(Rank, u64, Request)>,
     /// Files that nobody can reach any more, which a batch of their own says if no other does.
@@ -135,26 +135,25 @@ impl Machine {
         let Some(log) = &mut directory.log else { return };
         let changes: Vec<Change> = batch.changes.iter().map(|(change, _)| change.clone()).collect();
         let commit = log.commit(&directory.names, &changes);
-        directory.running = Some((batch, commit.clone()));
+        directory.running = Some(batch);
         self.counts.commits += 1;
         let op = self.begin(Op::Commit);
         out.push(Action::Commit { op, commit });
     }
 
     /// A batch is durable, or is not.
-    pub(super) fn on_committed(&mut self, op: u64, end: Result<(), Refusal>, out: &mut Vec<Action>) {
+    pub(super) fn on_committed(&mut self, op: u64, end: Result<(), Unwritten>, out: &mut Vec<Action>) {
         self.ops.remove(&op);
         let Some(directory) = &mut self.directory else { return };
-        let Some((batch, commit)) = directory.running.take() else { return };
-        match (end, &mut directory.log) {
-            (Ok(()), _) => self.settle(batch, out),
+        let (Some(batch), Some(log)) = (directory.running.take(), &mut directory.log) else { return };
+        match end {
+            Ok(()) => self.settle(batch, out),
             // No batch of it is there. The older log may have room where a new one has not.
-            (Err(Refusal::Full), Some(log)) => match log.refused(&commit) {
+            Err(Unwritten::Full { cut }) => match log.refused(cut) {
                 true => return self.commit(batch, out),
                 false => self.refuse(batch, out),
             },
-            // Nobody knows what a restart will find.
-            (Err(why), _) => {
+            Err(Unwritten::Failed(why)) => {
                 directory.failed = Some(why);
                 let refused = |to, id| Action::Answer { to, id, answer: Answer::Refused(why) };
                 out.extend(batch.answers.iter().map(|(to, id, _)| refused(*to, *id)));
@@ -262,7 +261,7 @@ impl Machine {
             return;
         }
         // Those of which the log knows it since an earlier life.
-        let gone = directory.names.all_ending();
+        let gone = directory.names.remove_found_ending();
         directory.endings = directory.names.unused();
         let any = !directory.endings.is_empty();
         for gone in gone {
@@ -288,7 +287,7 @@ impl Machine {
         let Some(directory) = &mut self.directory else { return };
         directory.queued.retain(|(from, ..)| *from != client);
         directory.held.retain(|(from, ..)| *from != client);
-        if let Some((batch, _)) = &mut directory.running {
+        if let Some(batch) = &mut directory.running {
             batch.asked.retain(|(from, ..)| *from != client);
         }
         directory.names.forget(client);

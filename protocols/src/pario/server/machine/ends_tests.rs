@@ -320,7 +320,7 @@ fn an_answer_that_found_no_room_is_not_kept() {
         [Action::Commit { op, .. }] => op,
         ref other => panic!("{other:?}"),
     };
-    let refused = answers(bench.on(Event::Committed { op, end: Err(Refusal::Full) }));
+    let refused = answers(bench.on(Event::Committed { op, end: Err(FULL) }));
     assert_eq!(refused, [(1, Answer::Refused(Refusal::Full))]);
     bench.ask(2, recorded(0, 7, create("a", Distribution::single(0))));
     let (_, told) = committed(&mut bench);
@@ -330,7 +330,7 @@ fn an_answer_that_found_no_room_is_not_kept() {
 /// It ends for want of room: what is answered then.
 fn refused(bench: &mut Bench) -> Vec<(u64, Answer)> {
     let (op, _) = under_way(bench);
-    answers(bench.on(Event::Committed { op, end: Err(Refusal::Full) }))
+    answers(bench.on(Event::Committed { op, end: Err(FULL) }))
 }
 
 /// A home with a log, and a file on it alone.
@@ -506,7 +506,7 @@ fn a_file_that_nobody_can_reach_is_removed_though_its_end_finds_no_room_in_the_l
         [Action::Commit { op, .. }] => op,
         ref other => panic!("{other:?}"),
     };
-    let removed = stores(bench.on(Event::Committed { op, end: Err(Refusal::Full) }));
+    let removed = stores(bench.on(Event::Committed { op, end: Err(FULL) }));
     assert_eq!(removed.len(), 1);
     bench.on(Event::Stored { op: removed[0], end: Ok(Stored::Done) });
     assert!(bench.is_empty());

@@ -35,7 +35,7 @@ use super::super::error::Refusal;
 use super::super::messages::{Answer, Bytes, LISTING, Memory, Request, Source, Target};
 use super::super::{FsConfig, Handle, Movers, Sync};
 use super::bars::Bars;
-use super::log::Commit;
+use super::log::{Commit, Unwritten};
 use super::names::Gone;
 use super::ranges::Ranges;
 use crate::transport::Rank;
@@ -61,7 +61,7 @@ pub(in crate::pario) enum Event {
     /// Another server has removed or cut its object, or cannot.
     Spread { op: u64, end: Result<(), Refusal> },
     /// A batch of the log is durable, or is not.
-    Committed { op: u64, end: Result<(), Refusal> },
+    Committed { op: u64, end: Result<(), Unwritten> },
     /// A file's home has said whether it has not ended, and how many handles it has given out by now; or nobody can say.
     Lives { op: u64, end: Result<u64, Refusal> },
     /// How often a client has files open since an earlier life of this server.
@@ -77,7 +77,7 @@ impl Event {
     fn is_disk_error(&self) -> bool {
         match self {
             Event::Stored { end, .. } => *end == Err(Refusal::Io),
-            Event::Committed { end, .. } => *end == Err(Refusal::Io),
+            Event::Committed { end, .. } => *end == Err(Unwritten::Failed(Refusal::Io)),
             _ => false,
         }
     }

@@ -19,6 +19,7 @@ const CONFIG: FsConfig = FsConfig {
 };
 
 const EPOCH: u64 = 77;
+const FULL: Unwritten = Unwritten::Full { cut: false };
 const AT: Answer = Answer::At { epoch: EPOCH };
 
 /// A machine, and the actions that it asked for last.
@@ -394,14 +395,14 @@ fn a_name_is_told_of_when_it_is_durable_and_one_commit_serves_all_who_waited() {
 fn a_batch_without_room_is_taken_back_and_one_that_failed_ends_the_directory() {
     let mut bench = logged();
     let op = commit(bench.ask(1, create("a")));
-    let end = bench.on(Event::Committed { op, end: Err(Refusal::Full) });
+    let end = bench.on(Event::Committed { op, end: Err(FULL) });
     assert_eq!(answers(end), [(1, Answer::Refused(Refusal::Full))]);
     let list = answers(bench.ask(2, Request::List { directory: Path::default(), after: None }));
     assert_eq!(list, [(2, Answer::Names { names: Vec::new(), more: false })]);
     assert!(bench.is_empty());
     let op = commit(bench.ask(3, create("a")));
     assert_eq!((bench.machine.failed(), bench.machine.counts.disk_errors), (None, 0));
-    assert_eq!(answers(bench.on(Event::Committed { op, end: Err(Refusal::Io) })).len(), 1);
+    assert_eq!(answers(bench.on(Event::Committed { op, end: Err(Unwritten::Failed(Refusal::Io)) })).len(), 1);
     // Whoever runs the server is told.
     assert_eq!((bench.machine.failed(), bench.machine.counts.disk_errors), (Some(Refusal::Io), 1));
     assert_eq!(
@@ -428,7 +429,7 @@ fn where_there_is_no_room_only_what_makes_something_is_refused() {
     let end = bench.on(Event::Committed { op, end: Ok(()) }).to_vec();
     assert!(matches!(answers(&end)[..], [(2, Answer::Opened { .. })]), "{end:?}");
     // The create, the unlink, the list and the close are one batch.
-    let end = bench.on(Event::Committed { op: commit(&end[1..]), end: Err(Refusal::Full) }).to_vec();
+    let end = bench.on(Event::Committed { op: commit(&end[1..]), end: Err(FULL) }).to_vec();
     let told = answers(&end);
     assert_eq!(told[..2], [(3, Answer::Refused(Refusal::Full)), (6, Answer::Done)], "{end:?}");
     let end = bench.on(Event::Committed { op: commit(&end[2..]), end: Ok(()) }).to_vec();
@@ -438,7 +439,7 @@ fn where_there_is_no_room_only_what_makes_something_is_refused() {
     assert_eq!(answers(&ended), [(4, Answer::Done)]);
     // Where not even a removal finds room, it is refused.
     let op = commit(bench.ask(7, Request::Unlink { path: name("b") }));
-    let end = answers(bench.on(Event::Committed { op, end: Err(Refusal::Full) }));
+    let end = answers(bench.on(Event::Committed { op, end: Err(FULL) }));
     assert_eq!(end, [(7, Answer::Refused(Refusal::Full))]);
 }
 
@@ -450,7 +451,7 @@ fn nothing_is_removed_of_a_file_whose_unlinking_failed() {
     let [(1, Answer::Opened { handle, epoch, .. })] = opened[..] else { panic!("{opened:?}") };
     bench.ask(2, Request::Close { handle, epoch });
     let op = commit(bench.ask(3, Request::Unlink { path: name("a") }));
-    let end = bench.on(Event::Committed { op, end: Err(Refusal::Io) }).to_vec();
+    let end = bench.on(Event::Committed { op, end: Err(Unwritten::Failed(Refusal::Io)) }).to_vec();
     // A restart may find the name, and then the file has to be whole.
     assert_eq!(answers(&end), [(3, Answer::Refused(Refusal::Io))]);
     assert_eq!(end.len(), 1);
