@@ -433,7 +433,11 @@ impl Cli {
         match Cli::try_parse() {
             Ok(cli) => Ok(Ok(cli)),
             Err(error) if !error.use_stderr() => Ok(Err(error.render().to_string())),
-            Err(error) => Err(one_line(&error, std::env::args())),
+            Err(error) => {
+                // A name need not be UTF-8.
+                let words = std::env::args_os().map(|word| word.to_string_lossy().into_owned());
+                Err(one_line(&error, words))
+            }
         }
     }
 }

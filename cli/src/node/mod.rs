@@ -25,6 +25,7 @@ use crate::report::{path, sets};
 use judge::Terms;
 use meeting::{Agreed, Meeting, SILENCE};
 use member::{Options, Rails};
+use std::ffi::OsString;
 use std::io::Write;
 use std::path::Path;
 use std::sync::mpsc;
@@ -79,7 +80,10 @@ fn one_node<S: System>(args: &NodeArgs, scenario: &Scenario) -> Result<Exit, Fai
         meet: args.meet.clone(),
         of_scenario: scenario.cluster.nodes,
     };
-    let environment = std::env::vars().collect();
+    // What launchers say is UTF-8; what else is there need not be.
+    let text =
+        |(name, value): (OsString, OsString)| Some((name.into_string().ok()?, value.into_string().ok()?));
+    let environment = std::env::vars_os().filter_map(text).collect();
     let place = place::find(&given, &environment).map_err(Failure::bad_input)?;
     // Before anybody waits for anybody.
     let rails = open_rails(args, scenario, place.rank)?;

@@ -1,6 +1,8 @@
 //! What cannot be used is refused in one line on standard error, with exit code 2, and leaves nothing behind.
 
-use crate::common::{SMALL, Scratch, refused};
+use crate::common::{SMALL, Scratch, err, refused, weft};
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
 
 #[test]
 fn a_scenario_that_cannot_be_run_is_refused() {
@@ -73,6 +75,16 @@ fn a_wrong_command_line_is_refused() {
     }
     refused(&["run", &small, "--seeds", "0..2", "--seed", "1"], &["--seed"]);
     refused(&["run", &small, "--seeds", "0..2", "--log", "x.log"], &["--log"]);
+}
+
+#[test]
+fn a_name_that_is_no_utf_8_is_refused_where_it_must_be() {
+    for args in [["fs", "rm"], ["segment", "rm"], ["check", "--list"]] {
+        let output = weft(&args).arg(OsStr::from_bytes(b"caf\xe9")).output().expect("the program starts");
+        let line = err(&output);
+        assert_eq!((output.status.code(), line.lines().count()), (Some(2), 1), "{args:?}: {line}");
+        assert!(line.contains("UTF-8") && line.contains(args[0]), "{args:?}: {line}");
+    }
 }
 
 #[test]

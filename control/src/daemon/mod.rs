@@ -167,7 +167,7 @@ async fn live<N: Network, F: Future<Output = Result<(), String>>>(
     state.follow(membership.members());
     membership.report(with_process(Report::default())).await?;
     ready();
-    let (mut desk, seat) = Desk::new(rank, &membership);
+    let (mut desk, seat) = Desk::new(rank, membership.members());
     let (mut systems, mut ended) = (pin!(systems(seat)), pin!(membership.ended()));
     // When the systems have to have ended.
     let mut end = None;

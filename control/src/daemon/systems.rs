@@ -3,7 +3,7 @@
 //! They are a future beside the daemon's own. What they are is none of the control plane's business: it passes on clients' calls
 //! and their answers, and what the systems report.
 
-use crate::member::{Members, Membership};
+use crate::member::Members;
 use crate::message::{Answer, Failed, Report};
 use std::time::Duration;
 use tokio::sync::{mpsc, oneshot, watch};
@@ -83,25 +83,25 @@ const CALLS: usize = 64;
 
 impl Desk {
     /// A desk, and the seat at it.
-    pub fn new(rank: u32, membership: &Membership) -> (Desk, Seat) {
+    pub fn new(rank: u32, members: watch::Receiver<Members>) -> (Desk, Seat) {
         let (calls, called) = mpsc::channel(CALLS);
         let (report, reports) = mpsc::channel(1);
         let (stop, stopped) = watch::channel(false);
-        let seat =
-            Seat { rank, members: membership.members(), calls: called, reports: report, stop: stopped };
+        let seat = Seat { rank, members, calls: called, reports: report, stop: stopped };
         (Desk { calls, reports, stop, open: JoinSet::new() }, seat)
     }
 
     /// Passes a call on.
     pub fn call(&mut self, id: u64, system: String, body: Vec<u8>) {
         let (answer, told) = oneshot::channel();
-        let passed = self.calls.try_send(Request { system, body, answer });
+        // What is refused goes at once, and with it what would answer.
+        let is_passed = self.calls.try_send(Request { system, body, answer }).is_ok();
         let failed = |why: &str| Answer::Failed(Failed::for_now(why));
         self.open.spawn(async move {
-            let answer = match (passed, told.await) {
-                (Ok(()), Ok(answer)) => answer,
-                (Ok(()), Err(_)) => failed("the node's systems ended before they answered"),
-                (Err(_), _) => failed("the node has more calls than it takes: call again"),
+            let answer = match told.await {
+                Ok(answer) => answer,
+                Err(_) if is_passed => failed("the node's systems ended before they answered"),
+                Err(_) => failed("the node has more calls than it takes: call again"),
             };
             (id, answer)
         });
@@ -125,5 +125,25 @@ impl Desk {
     /// Tells the systems to end.
     pub fn stop(&self) {
         self.stop.send_replace(true);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn a_call_that_is_one_too_many_is_answered_at_once_and_need_not_be_asked_about() {
+        let (_tell, members) = watch::channel(Members::default());
+        // Its systems look at nothing.
+        let (mut desk, _seat) = Desk::new(0, members);
+        for id in 0..=CALLS as u64 {
+            desk.call(id, "files".to_string(), vec![]);
+        }
+        let Event::Answered(id, Answer::Failed(failed)) = desk.next().await else {
+            panic!("nothing else happens")
+        };
+        assert_eq!((id, failed.is_final), (CALLS as u64, false));
+        assert!(failed.why.contains("call again"), "{}", failed.why);
     }
 }
