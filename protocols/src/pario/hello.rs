@@ -1,4 +1,6 @@
-//! The first frame of a byte stream: who speaks, and by which of its streams.
+//! The first frame of a byte stream: who speaks, to whom, and by which of its streams.
+//!
+//! A server may get the address that another one had, and be reached in its place: it answers nothing that is not for it.
 //!
 //! A client that gives a stream up asks the same by the next one. What was written to the first one is still on its way then: the system
 //! goes on to send it, and may succeed when the second stream has been answered for long. So streams are numbered, and a server takes none
@@ -12,6 +14,8 @@ use std::collections::BTreeMap;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Hello {
     pub client: Rank,
+    /// Whom it asks.
+    pub server: Rank,
     /// Its life: another number whenever it begins anew.
     pub life: u64,
     /// Which of the streams it is that were opened in that life, in order.
@@ -20,18 +24,21 @@ pub(super) struct Hello {
 
 impl Hello {
     pub(super) fn into_frame(self) -> Frame {
-        let Hello { client, life, number } = self;
-        let client = client.get().to_le_bytes();
-        Frame { head: [&client[..], &life.to_le_bytes(), &number.to_le_bytes()].concat(), data: Vec::new() }
+        let Hello { client, server, life, number } = self;
+        let [client, server] = [client, server].map(|rank| rank.get().to_le_bytes());
+        let head = [&client[..], &server, &life.to_le_bytes(), &number.to_le_bytes()].concat();
+        Frame { head, data: Vec::new() }
     }
 
     /// What a frame says, if it is one.
     pub(super) fn of(frame: &Frame) -> Option<Hello> {
         let (client, rest) = frame.head.split_first_chunk::<4>()?;
+        let (server, rest) = rest.split_first_chunk::<4>()?;
         let (life, rest) = rest.split_first_chunk::<8>()?;
         let client = Rank::new(u32::from_le_bytes(*client))?;
+        let server = Rank::new(u32::from_le_bytes(*server))?;
         let number = u64::from_le_bytes(rest.try_into().ok()?);
-        Some(Hello { client, life: u64::from_le_bytes(*life), number })
+        Some(Hello { client, server, life: u64::from_le_bytes(*life), number })
     }
 }
 
@@ -42,7 +49,7 @@ pub(super) struct Newest(BTreeMap<Rank, (u64, u64)>);
 impl Newest {
     /// Whether a stream is to be taken. Which one of two lives is the later one is not known: there the one counts that comes last.
     pub(super) fn takes(&mut self, hello: Hello) -> bool {
-        let Hello { client, life, number } = hello;
+        let Hello { client, life, number, .. } = hello;
         let is_late = self.0.get(&client).is_some_and(|(of, last)| *of == life && number <= *last);
         if !is_late {
             self.0.insert(client, (life, number));
@@ -56,7 +63,7 @@ mod tests {
     use super::*;
 
     fn hello(index: u32, life: u64, number: u64) -> Hello {
-        Hello { client: Rank::from_index(index), life, number }
+        Hello { client: Rank::from_index(index), server: Rank::from_index(9), life, number }
     }
 
     #[test]

@@ -270,7 +270,7 @@ impl<V: Verbs> Streams<V> {
         let stream = self.oob.connect(name, STREAMS).ok();
         let outgoing: Rc<Outgoing> = Rc::default();
         self.opened.set(self.opened.get() + 1);
-        let hello = Hello { client: self.me, life: self.life, number: self.opened.get() };
+        let hello = Hello { client: self.me, server: to, life: self.life, number: self.opened.get() };
         outgoing.frames.borrow_mut().push_back(hello.into_frame());
         self.asking.borrow_mut().insert(to, Rc::clone(&outgoing));
         drop(self.rt.spawn(Rc::clone(self).ask_by(to, Rc::clone(&outgoing), stream)));
@@ -307,7 +307,8 @@ impl<V: Verbs> Streams<V> {
         let (mut reading, mut writing) = (Reading::default(), Writing::default());
         let outgoing: Rc<Outgoing> = Rc::default();
         let hello = next(&mut stream, &mut reading, &mut writing, &outgoing, self.most).await;
-        let hello = hello.and_then(|frame| Hello::of(&frame));
+        // One that is for another is not answered, as that other one does not answer: its client asks again, and where it is by then.
+        let hello = hello.and_then(|frame| Hello::of(&frame)).filter(|hello| hello.server == self.me);
         // By a stream that comes behind a later one its client asks nothing any more.
         let Some(hello) = hello.filter(|hello| self.newest.borrow_mut().takes(*hello)) else { return };
         let client = hello.client;

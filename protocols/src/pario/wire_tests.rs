@@ -139,7 +139,7 @@ fn a_stream_that_comes_behind_a_later_one_of_its_client_asks_nothing_and_ends_no
     }));
     let (client, mut program) = (Rank::from_index(1), rt.program());
     for (number, asks) in [(2, 20), (1, 10), (3, 30)] {
-        let hello = Hello { client, life: 7, number };
+        let hello = Hello { client, server: streams.me, life: 7, number };
         let request = Frame { head: vec![asks], data: Vec::new() };
         let stream = fake.stream_of(&bytes_of([hello.into_frame(), request]));
         drop(rt.spawn(Rc::clone(&streams).answer_by(stream)));
@@ -147,6 +147,22 @@ fn a_stream_that_comes_behind_a_later_one_of_its_client_asks_nothing_and_ends_no
     }
     // Its client is told of as gone, by 0, once: when its third stream takes the place of the second one.
     assert_eq!(*seen.borrow(), [20, 0, 30]);
+}
+
+/// Addresses change hands: this node's may have been that of another server, which is down.
+#[test]
+fn a_stream_that_is_for_another_server_asks_nothing_and_ends() {
+    let fake = Fake::default();
+    let rt = Rt::<V>::new(&fake, RtConfig::default()).expect("the fake device obeys");
+    let streams = streams(&rt, &fake);
+    streams.deliver_to(Rc::new(|_, _| panic!("nothing has come")));
+    let hello = Hello { client: Rank::from_index(1), server: Rank::from_index(2), life: 7, number: 1 };
+    let request = Frame { head: vec![1], data: Vec::new() };
+    let answered =
+        rt.spawn(Rc::clone(&streams).answer_by(fake.stream_of(&bytes_of([hello.into_frame(), request]))));
+    let mut program = rt.program();
+    while program.step() == Park::Again {}
+    assert!(answered.is_finished() && streams.asked.borrow().is_empty());
 }
 
 /// A machine that lost its power says nothing, and the system that asked it waits for a quarter of an hour.

@@ -81,7 +81,7 @@ impl<V: Verbs> Prepared<V> {
 
     /// What the peer's [`Prepared::adopt`] needs to know of this node: bytes to be carried there as they are.
     pub fn introduction(&self) -> Vec<u8> {
-        self.shared.hello(0, FIRST_GENERATION, 0).encode().to_vec()
+        self.shared.hello(self.index, 0, FIRST_GENERATION, 0).encode().to_vec()
     }
 
     /// Hands the connection to the mesh, with the peer's introduction: its session and its credits begin.

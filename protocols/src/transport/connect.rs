@@ -8,7 +8,7 @@ use super::mesh::Shared;
 use super::peer::{Outgoing, Peer};
 use super::rail::ConnId;
 use super::wire::{GUEST, HEADER_LEN, Hello, Refusal};
-use super::{Cause, Channel, Planted};
+use super::{Cause, Channel, Planted, Rank};
 use crate::rt::{BufferGuard, QpHandle, WaitPoint};
 use std::collections::VecDeque;
 use std::rc::Rc;
@@ -255,17 +255,18 @@ impl<V: Verbs> Shared<V> {
     /// What this node says of itself in an incarnation to a peer.
     fn hello_of(&self, index: usize, own: u64, position: (u64, u32, u64)) -> Hello {
         let (with, generation, received) = position;
-        let hello = Hello { session: own, ..self.hello(with, generation, received) };
+        let hello = Hello { session: own, ..self.hello(index, with, generation, received) };
         match &self.guests {
             Some(guests) if index > self.loopback() => guests.hello(hello),
             _ => hello,
         }
     }
 
-    pub(super) fn hello(&self, with: u64, generation: u32, received: u64) -> Hello {
+    pub(super) fn hello(&self, index: usize, with: u64, generation: u32, received: u64) -> Hello {
         let config = &self.config;
         Hello {
-            rank: if config.is_guest { GUEST } else { config.me },
+            rank: self.name(),
+            to: if index > self.loopback() { GUEST } else { self.rank_at(index) },
             session: self.session,
             lease: 0,
             with,
@@ -275,6 +276,11 @@ impl<V: Verbs> Shared<V> {
             received,
             lacks_atomics: !self.has_atomics(),
         }
+    }
+
+    /// What peers know this node by.
+    pub(super) fn name(&self) -> Rank {
+        if self.config.is_guest { GUEST } else { self.config.me }
     }
 
     pub(super) fn params<'a>(&self, private: &'a [u8]) -> ConnParams<'a> {

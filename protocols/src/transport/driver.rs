@@ -322,10 +322,16 @@ impl<V: Verbs> Driver<V> {
     fn request(&mut self, id: ConnId, private: &[u8]) {
         let shared = &self.shared;
         let connector = &shared.rail(id.rail).connector;
-        if let Some(hello) = Hello::decode(private).filter(|hello| hello.rank == GUEST) {
+        let hello = Hello::decode(private);
+        if hello.is_some_and(|hello| hello.to != shared.name()) {
+            // Its address was another node's before, or is in somebody's configuration in place of one.
+            connector.reject(id.id, &Refusal::Astray.encode());
+            return;
+        }
+        if let Some(hello) = hello.filter(|hello| hello.rank == GUEST) {
             return self.guest_asks(id, hello);
         }
-        let ours = Hello::decode(private)
+        let ours = hello
             .filter(|hello| hello.max_message == shared.config.max_message && hello.buffers >= MIN_BUFFERS);
         let index = ours.and_then(|hello| shared.index(hello.rank));
         let (Some(hello), Some(index)) = (ours, index) else {

@@ -167,7 +167,7 @@ impl<V: Verbs> Driver<V> {
         let shared = &self.shared;
         let queue = shared.trial_queue(of.rail).map_err(Cause::Queue)?;
         let incarnation = shared.with_peer(index, |peer| peer.link.incarnation());
-        let hello = shared.hello(incarnation, TRIAL, 0);
+        let hello = shared.hello(index, incarnation, TRIAL, 0);
         let asked =
             shared.rail(of.rail).connector.connect(of.id, queue.qp(), &shared.params(&hello.encode()));
         asked.map_err(Cause::Connect)?;

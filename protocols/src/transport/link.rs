@@ -412,7 +412,7 @@ impl Link {
             // Of two that ask at once: its request is on the way, ours is the second choice. Where its request was lost, it takes seconds
             // until it is repeated, so the pauses grow; not beyond what is short beside that, since it may have given its request up.
             Some(Refusal::SimultaneousOpen) => self.failures = self.failures.min(CROSSED),
-            Some(Refusal::Stranger | Refusal::Unable | Refusal::Trial) | None => {}
+            Some(Refusal::Stranger | Refusal::Astray | Refusal::Unable | Refusal::Trial) | None => {}
         }
         self.pause(actions);
     }

@@ -185,6 +185,7 @@ fn hello_of(incarnation: u64, generation: u32) -> Hello {
         lease: 0,
         lacks_atomics: false,
         rank: Rank::from_index(1),
+        to: Rank::from_index(0),
         session: incarnation,
         with: 1,
         generation,

@@ -51,8 +51,8 @@ impl OnFakes {
     /// What the other node says of itself in a request, or in its answer to one.
     fn hello(&self, generation: u32) -> Vec<u8> {
         let own = self.mesh.shared.session;
-        let hello = self.mesh.shared.hello(own, generation, 0);
-        Hello { rank: Rank::from_index(1), session: 99, ..hello }.encode().to_vec()
+        let hello = self.mesh.shared.hello(1, own, generation, 0);
+        Hello { rank: Rank::from_index(1), to: Rank::from_index(0), session: 99, ..hello }.encode().to_vec()
     }
 
     /// The other node asks for a connection.

@@ -157,7 +157,7 @@ impl<V: Verbs> Driver<V> {
             return;
         }
         self.drop_standby(index);
-        let hello = shared.hello(theirs.session, STANDBY, 0);
+        let hello = shared.hello(index, theirs.session, STANDBY, 0);
         let accepted = shared.with_peer(index, |peer| {
             let standby = shared.standby_queue(index, peer, id).map_err(Cause::Queue)?;
             let (queue, params) = (standby.queue.qp(), hello.encode());
@@ -236,7 +236,7 @@ impl<V: Verbs> Driver<V> {
     fn ask_for_standby(&mut self, index: usize, id: ConnId) {
         let shared = Rc::clone(&self.shared);
         let asked = shared.with_peer(index, |peer| {
-            let hello = shared.hello(peer.link.incarnation(), STANDBY, 0);
+            let hello = shared.hello(index, peer.link.incarnation(), STANDBY, 0);
             let Some(standby) = &peer.standby else { return Ok(()) };
             let connector = &shared.rail(id.rail).connector;
             connector.connect(id.id, standby.queue.qp(), &shared.params(&hello.encode()))

@@ -52,6 +52,9 @@ pub enum Rejection {
     /// To the peer this node is a stranger.
     #[error("this node is of another version, has another longest message, or is none of its peers")]
     Stranger,
+    /// Another node is there, which has the peer's address.
+    #[error("another node is at its address")]
+    Astray,
     /// The peer has [expelled](Mesh::expel) this node's incarnation.
     #[error("it has left this node out")]
     Expelled,
@@ -78,6 +81,7 @@ impl Rejection {
         match (Refusal::decode(private), reason) {
             (Some(Refusal::Unable), _) => Some(Rejection::Unable),
             (Some(Refusal::Stranger), _) => Some(Rejection::Stranger),
+            (Some(Refusal::Astray), _) => Some(Rejection::Astray),
             (Some(Refusal::Expelled(_)), _) => Some(Rejection::Expelled),
             (Some(Refusal::Retired), _) => Some(Rejection::Retired),
             (Some(Refusal::Stale { .. } | Refusal::SimultaneousOpen | Refusal::Trial), _) => None,
@@ -220,6 +224,7 @@ mod tests {
         let because = |rejection| Some(Cause::Rejected(rejection));
         assert_eq!(refused(Refusal::Unable), because(Rejection::Unable));
         assert_eq!(refused(Refusal::Stranger), because(Rejection::Stranger));
+        assert_eq!(refused(Refusal::Astray), because(Rejection::Astray));
         assert_eq!(refused(Refusal::Expelled(Grounds([7; GROUNDS_LEN]))), because(Rejection::Expelled));
         assert_eq!(refused(Refusal::Retired), because(Rejection::Retired));
         for ordinary in [Refusal::Stale { floor: 3 }, Refusal::SimultaneousOpen, Refusal::Trial] {

@@ -5,7 +5,7 @@ use super::session::Header;
 use super::{Channel, Rank};
 
 /// The version of everything in this file. Nodes of different versions do not connect.
-const VERSION: u16 = 1;
+const VERSION: u16 = 2;
 
 /// A frame's header, in bytes: sequence number 8, acknowledgement 8, grant 4, channel 1, what guests and their servers say of slots 3 (else
 /// zero).
@@ -34,6 +34,8 @@ pub(super) fn decode_header(frame: &[u8]) -> Option<(Header, Channel)> {
 pub(super) struct Hello {
     /// Who speaks; [`GUEST`] for a guest, which is known by its session alone.
     pub(super) rank: Rank,
+    /// Whom the speaker means. Another node may have the address that this one had.
+    pub(super) to: Rank,
     /// The speaker's incarnation: its rank, and what was drawn when its mesh started; a guest's is drawn as a whole. Toward a guest, that of its visit: random when it was admitted.
     pub(super) session: u64,
     /// The incarnation of the listener that the speaker has its session with; 0 if it knows none. The receive
@@ -87,7 +89,7 @@ pub(super) fn decode_greeting(frame: &[u8]) -> Option<(bool, Hello)> {
 }
 
 /// A hello, in bytes; less than [`weft_verbs::MAX_PRIVATE_REQUEST`].
-pub(super) const HELLO_LEN: usize = 44;
+pub(super) const HELLO_LEN: usize = 48;
 
 impl Hello {
     pub(super) fn encode(&self) -> [u8; HELLO_LEN] {
@@ -102,6 +104,7 @@ impl Hello {
         let lacks = if self.lacks_atomics { LACKS_ATOMICS } else { 0 };
         b[32..36].copy_from_slice(&(self.max_message | lacks).to_le_bytes());
         b[36..44].copy_from_slice(&self.received.to_le_bytes());
+        b[44..48].copy_from_slice(&self.to.get().to_le_bytes());
         b
     }
 
@@ -114,6 +117,7 @@ impl Hello {
         }
         Some(Hello {
             rank: Rank::new(u32_at(b, 4))?,
+            to: Rank::new(u32_at(b, 44))?,
             session: u64_at(b, 8),
             with: u64_at(b, 16),
             generation: u32_at(b, 24),
@@ -131,6 +135,8 @@ impl Hello {
 pub(super) enum Refusal {
     /// Not one of our nodes, or not of our version or sizes.
     Stranger,
+    /// It is for another node.
+    Astray,
     /// An old request: a later generation was agreed, up to this one.
     Stale {
         /// The latest agreed generation.
@@ -161,6 +167,7 @@ impl Refusal {
             Refusal::Trial => (5, 0),
             Refusal::Expelled(_) => (6, 0),
             Refusal::Retired => (7, 0),
+            Refusal::Astray => (8, 0),
         };
         let mut b = [0; REFUSAL_LEN];
         b[0..2].copy_from_slice(&VERSION.to_le_bytes());
@@ -185,6 +192,7 @@ impl Refusal {
             5 => Some(Refusal::Trial),
             6 => Some(Refusal::Expelled(Grounds(*b.last_chunk()?))),
             7 => Some(Refusal::Retired),
+            8 => Some(Refusal::Astray),
             _ => None,
         }
     }
@@ -209,6 +217,7 @@ mod tests {
     fn hello() -> Hello {
         Hello {
             rank: Rank::new(7).expect("not zero"),
+            to: Rank::new(9).expect("not zero"),
             session: 0x1122_3344_5566_7788,
             with: 0x99aa_bbcc_ddee_ff00,
             generation: 0xdead_beef,
@@ -232,12 +241,14 @@ mod tests {
     fn another_version_a_short_hello_and_rank_zero_are_strangers() {
         let good = hello().encode();
         let mut other = good;
-        other[0] = 2;
+        other[0] = 1;
         assert_eq!(Hello::decode(&other), None);
         assert_eq!(Hello::decode(&good[..HELLO_LEN - 1]), None);
-        let mut nobody = good;
-        nobody[4..8].fill(0);
-        assert_eq!(Hello::decode(&nobody), None);
+        for rank in [4, 44] {
+            let mut nobody = good;
+            nobody[rank..rank + 4].fill(0);
+            assert_eq!(Hello::decode(&nobody), None);
+        }
     }
 
     #[test]
@@ -250,6 +261,7 @@ mod tests {
             Refusal::Trial,
             Refusal::Expelled(Grounds([7; GROUNDS_LEN])),
             Refusal::Retired,
+            Refusal::Astray,
         ] {
             assert_eq!(Refusal::decode(&refusal.encode()), Some(refusal));
         }
