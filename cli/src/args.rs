@@ -144,7 +144,8 @@ pub enum Command {
     /// Look at a server's store, and say whether it can be trusted
     ///
     /// The store is the directory that `[node] store` of the daemons' file names, or that `weft node --store` was given. Its server must not run. Nothing of it is changed; what
-    /// a crash has left is told, and the server's next start mends it. Exit code 2: the store is damaged, or is none.
+    /// a crash has left is told, and the server's next start mends it. Exit code 1: something that no crash leaves and that harms nobody; 2: the store is
+    /// damaged, or is none; 3: it cannot be read, or a server has it open.
     Fsck(FsckArgs),
     /// Print what a shell needs to complete commands: `weft completions bash > /etc/bash_completion.d/weft`
     Completions(CompletionsArgs),

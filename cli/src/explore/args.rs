@@ -107,7 +107,7 @@ pub struct CheckArgs {
     /// Which orders are left out because they differ in nothing that matters: none, sleep, dpor or cache
     #[arg(long, value_name = "HOW", default_value = "dpor")]
     pub reduction: Reduction,
-    /// Explore what follows on a state at rest each time that the state comes, not once
+    /// Explore what follows on a quiescent state each time that the state comes, not once
     #[arg(long)]
     pub no_merge: bool,
     /// Run every program in every execution, instead of doing for it what it was seen to do; takes longer and changes nothing

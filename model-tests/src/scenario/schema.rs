@@ -100,7 +100,7 @@ pub struct Cluster {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub device_port: Option<u8>,
     /// On real machines, which of the port's addresses is used, as `weft devices` numbers them. Default: the first IPv4
-    /// address under RoCE version 2, or InfiniBand's first GID. `weft node --gid` overrides it.
+    /// address under RoCE version 2, or over InfiniBand that of the port's IPoIB interface. `weft node --gid` overrides it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub gid: Option<u8>,
     /// Whether nodes agree on who is alive, so that the crash of one is survived, and how: `{ lease = "100ms", drift = "1ms",
@@ -231,7 +231,7 @@ pub struct Transport {
     /// Receive buffers of each connection, the credits of its peer, 8 to 16,384. Default: the transport's, 64.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub recv_buffers: Option<u32>,
-    /// Most requests outstanding on one connection, 4 to 16,384. Default: the transport's, 128.
+    /// Most requests outstanding on one connection, 4 to 16,383. Default: the transport's, 128.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub send_depth: Option<u32>,
     /// Most messages kept for one peer until it acknowledges them, 1 to 1,000,000. Default: the transport's,

@@ -32,6 +32,7 @@
 //! | `adopt` | connections that were made by other means |
 //! | `bootstrap` | such a means: cards of queue pairs, which the caller carries |
 //! | `driver`, `connect`, `due` | the one task that carries events in and actions out |
+//! | `hearing` | connections that a node makes to hear that it was left out |
 //! | `leaving` | what those are told who know of a connection when the mesh closes |
 //! | `room` | the line of those who wait for room among the kept messages |
 //! | `frames`, `send_pool`, `content` | putting frames on a connection; the memory that they are sent from; what is written there |

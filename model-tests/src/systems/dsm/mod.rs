@@ -127,7 +127,7 @@ impl System for SharedMemory {
     const COSTS: &'static [(&'static str, &'static str)] =
         &[("protocol", "read_faults"), ("protocol", "write_faults"), ("protocol", "transfers")];
     const EXAMPLES: &'static [Example] = &[Example {
-        what: "threads of 16 nodes share memory while links fail",
+        what: "Threads of 16 nodes share memory while links fail",
         command: "weft run scenarios/dsm-16.toml",
     }];
 

@@ -138,7 +138,7 @@ pub struct PfWork {
     /// Bytes that ride in messages at most, 0 to 65,536. Default: 4,096.
     #[serde(default = "cell")]
     pub eager: u32,
-    /// Bytes of a unit, a multiple of `cell`, or of which `cell` is a multiple. Default: 1,048,576.
+    /// Bytes of a unit, a multiple of `cell`, to 16 MiB. Default: 1,048,576.
     #[serde(default = "unit")]
     pub unit: u32,
     /// Places in a server's staging. Default: 16.
