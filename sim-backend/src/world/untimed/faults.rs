@@ -75,8 +75,10 @@ impl World {
         if matches!(packet.body, Body::Datagram(_)) {
             return faults.and(offered);
         }
-        let waits = self.requester_of(packet).is_some_and(|(_, _, qp)| qp.deadline != Nanos::MAX);
-        if !waits {
+        // That a receiver is not ready yet is no answer.
+        let informs = !matches!(packet.body, Body::Ack { syndrome: Syndrome::Rnr(_), .. });
+        let asks_again = |(_, _, qp): (HcaId, Key, &Qp)| qp.deadline != Nanos::MAX;
+        if !(informs && self.requester_of(packet).is_some_and(asks_again)) {
             // Nobody would notice, or nobody would ever ask again.
             faults = faults.and(SILENT);
         } else if in_order && faults.contains(Outcome::Drop) {
@@ -102,14 +104,14 @@ impl World {
         }
     }
 
-    /// The queue pair that waits for an answer, if a packet brings, or asks for, one that it still waits for.
+    /// The queue pair that waits for an answer, if a packet asks for one that it still waits for, or brings it, or says that the
+    /// receiver is not ready yet.
     fn requester_of(&self, packet: &Packet) -> Option<(HcaId, Key, &Qp)> {
         let end = if packet.body.is_request() { packet.from } else { packet.to };
         let adapter = &self.state.hcas[end.hca.0 as usize];
         let key = adapter.find(end.qp)?;
         let qp = adapter.qps.get(key)?;
-        let informs = !matches!(packet.body, Body::Ack { syndrome: Syndrome::Rnr(_), .. });
-        (informs && qp.waits_for(qp.last_answer_to(packet))).then_some((end.hca, key, qp))
+        qp.waits_for(qp.last_answer_to(packet)).then_some((end.hca, key, qp))
     }
 
     // What happens.
