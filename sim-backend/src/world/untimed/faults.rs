@@ -282,12 +282,17 @@ impl World {
     /// A node crashes, and is there again if that is how it ends.
     pub(super) fn hit_node(&mut self, node: NodeId, outcome: Outcome) -> Happened {
         self.touch_undecided(node, AccessKind::Write);
+        let clock = self.machine(node).clock;
         self.crash_now(node);
         self.log.line(self.state.now, node, Line::Fault, format_args!("{outcome}"));
         if outcome != Outcome::Restart {
             return Happened::Crashed(node);
         }
         self.restart(node);
+        if self.state.driver.untimed().policy.drift.is_some() {
+            // Time has gone on for it as for all others.
+            self.machine(node).clock = clock;
+        }
         let kept = &mut self.state.driver.untimed_mut().nodes[node.index()];
         kept.incarnation += 1;
         let (incarnation, steps) = (kept.incarnation, kept.steps);

@@ -26,7 +26,7 @@ fn asleep(until: &[u64], crashes: Option<u32>) -> Fabric {
     let config =
         Config { order: Order::Untimed, sanitize: false, ..Config::new(until.len() as u32, profile) };
     let fabric = Fabric::new(config, Box::new(First)).unwrap();
-    let faults = FaultSet::one(Outcome::Crash);
+    let faults = FaultSet::one(Outcome::Crash).with(Outcome::Restart);
     fabric.set_policy(Policy { drift: Some(DRIFT), faults, ..Policy::default() });
     for (node, until) in (0..).zip(until) {
         fabric.mount(NodeId(node), Box::new(Sleeper(Some(Nanos(*until)))));
@@ -76,4 +76,16 @@ fn nobody_waits_for_the_deadline_of_a_node_that_crashed() {
     let list = enabled(&fabric);
     assert_eq!(list.len(), 1);
     fabric.take(list[0].event, Outcome::Done, None).unwrap();
+}
+
+/// From zero it would live through all that has passed while the other clocks stand still.
+#[test]
+fn the_clock_of_a_node_that_restarts_goes_on() {
+    let fabric = asleep(&[100_000, 900_000], None);
+    fabric.take(enabled(&fabric)[0].event, Outcome::Done, None).unwrap();
+    fabric.nudge(NodeId(1));
+    let step = enabled(&fabric)[0];
+    let taken = fabric.take(step.event, Outcome::Restart, None).unwrap();
+    assert_eq!(taken.restarted, Some(NodeId(1)));
+    assert_eq!(clocks(&fabric)[1], Nanos(100_000) - DRIFT);
 }
