@@ -54,6 +54,14 @@ impl World {
         self.node_faults(node).with_all(slow.and(faults))
     }
 
+    /// The ways in which a step can fail that a deadline brings, or that a slow node takes at last.
+    pub(super) fn deadline_faults(&self, node: NodeId) -> FaultSet {
+        match self.state.driver.untimed().nodes[node.index()].slow {
+            true => self.node_faults(node),
+            false => self.step_faults(node),
+        }
+    }
+
     /// A node is slow: what comes to its adapter is handled, and its program does not step.
     pub(super) fn slow_down(&mut self, node: NodeId) {
         let kept = &mut self.state.driver.untimed_mut().nodes[node.index()];
