@@ -101,7 +101,10 @@ fn a_step_that_a_deadline_brings_may_come_when_time_has_gone_on() {
     fabric.take(due.event, Outcome::SlowNode, None).unwrap();
     let list = enabled(&fabric);
     assert_eq!(list.len(), 2, "node 0 may step at last, or node 1's deadline comes before");
-    assert!(list.iter().all(|enabled| enabled.event != due.event), "no two events of a run are called the same");
+    assert!(
+        list.iter().all(|enabled| enabled.event != due.event),
+        "no two events of a run are called the same"
+    );
     assert!(!list[0].faults.contains(Outcome::SlowNode), "it is slow already");
     assert_eq!(clocks(&fabric)[1], Nanos(100_000) - DRIFT);
     fabric.take(list[1].event, Outcome::Done, None).unwrap();
