@@ -139,7 +139,7 @@ impl Transfer {
 
     /// The branches that a node may reach.
     fn interesting(&self) -> Vec<Branch> {
-        use Kind::{Crosses, Reads, Recalls, RecallsAmid, RecallsSinks, RecallsWanted, Writes};
+        use Kind::{Crosses, Reads, Recalls, RecallsAmid, RecallsWanted, Writes};
         let Setting { restarts, crashes, movers, .. } = self.setting;
         let mut all = branches::OF_LINKS.to_vec();
         all.push(branches::CAME_TWICE);
@@ -147,7 +147,8 @@ impl Transfer {
         all.extend(crashes.then_some([branches::ASKED, branches::GIVEN_UP]).into_iter().flatten());
         all.extend((self.rails() > 1).then_some(branches::OTHER_RAIL));
         all.extend((movers > 0).then_some(branches::MOVED));
-        let recalls = matches!(self.kind, Recalls | RecallsAmid | RecallsWanted | RecallsSinks);
+        // Nobody counts the buffers that a reader has back.
+        let recalls = matches!(self.kind, Recalls | RecallsAmid | RecallsWanted);
         all.extend(recalls.then_some(branches::GIVEN_BACK));
         // The answer is written wherever the client's wish has come: always, but where it went over to another rail.
         all.extend((self.kind == Writes).then_some(branches::WRITTEN));

@@ -153,7 +153,8 @@ impl Calls {
     /// The branches that a node may reach.
     fn interesting(&self) -> Vec<Branch> {
         let mut all = branches::OF_LINKS.to_vec();
-        all.extend((self.kind.threshold > 0).then_some(branches::WITHOUT_A_COPY));
+        let sends = (0..2).flat_map(|node| self.scripts.of(node)).any(|(_, letters)| letters.contains('s'));
+        all.extend((self.kind.threshold > 0 && sends).then_some(branches::WITHOUT_A_COPY));
         all.extend(self.gives_up().then_some(branches::ABORTED));
         all
     }
