@@ -46,7 +46,8 @@ pub fn smallest(
         );
     }
     let mut model = build(entry, &size)?;
-    let again = model.replay(&run.choices, options, true).map_err(Exit::unfinished)?;
+    let as_before = options.to_repeat(&run.violation);
+    let again = model.replay(&run.choices, &as_before, true).map_err(Exit::unfinished)?;
     let larger = (size != before).then_some(before);
     let failure = Failure::new(entry.name, size, run.choices, &again, options).ok_or_else(|| {
         Exit::unfinished("the failing run did not fail again: the world is not deterministic")

@@ -87,7 +87,8 @@ impl Failure {
 
     /// The options that its run depends on.
     pub fn options(&self) -> Options {
-        Options { livelock: self.max_depth, kinds: self.kinds, ..Options::default() }
+        let options = Options { livelock: self.max_depth, kinds: self.kinds, ..Options::default() };
+        options.to_repeat(&self.violation)
     }
 
     /// Its text, in TOML.

@@ -25,6 +25,7 @@ pub fn minimise<B: ModelFactory>(
     options: &Options,
     watch: Watch<'_>,
 ) -> Result<Choices, Stuck> {
+    let options = &options.to_repeat(violation);
     let mut shrink = Shrink { factory, oracle: &violation.oracle, options, watch };
     let mut best = choices.clone();
     loop {

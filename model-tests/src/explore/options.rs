@@ -84,6 +84,8 @@ pub struct Options {
     pub merge: bool,
     /// Whether programs are memoised where the model can do that and the reduction gains by it. It changes nothing but the time.
     pub memoise: bool,
+    /// Whether a run by a list of choices ends where it comes back to a state, since no fault went between the two: a possible livelock.
+    pub circles: bool,
     /// Whether to go on after a violation; only the first is kept.
     pub go_on: bool,
     /// Whether to collect the fingerprints of all end states.
@@ -104,6 +106,7 @@ impl Default for Options {
             max_cache: 4 << 30,
             merge: true,
             memoise: true,
+            circles: false,
             go_on: false,
             collect_ends: false,
         }
@@ -118,6 +121,12 @@ impl Options {
     /// Whether a violation is one that is looked for.
     pub fn looks_for(&self, violation: &Violation) -> bool {
         self.oracle.as_ref().is_none_or(|oracle| *oracle == violation.oracle)
+    }
+
+    /// The same for runs that are to break a promise as it was broken.
+    #[must_use]
+    pub fn to_repeat(&self, violation: &Violation) -> Options {
+        Options { circles: violation.is_circle(), ..self.clone() }
     }
 
     /// Whether quiescent states are compared. Without faults nearly all of them are ends; and the other reductions are there to

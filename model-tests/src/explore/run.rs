@@ -50,8 +50,8 @@ impl Run {
 
 /// Runs a world by a list of choices. Of those that were not taken yet, the first that is possible is taken; where none
 /// is, the run goes on quietly: the first event in the world's order, and no fault. The whole list of a run's choices
-/// therefore repeats the run, and a part of it makes another one. Of the options, the kinds of faults and the depth
-/// matter.
+/// therefore repeats the run, and a part of it makes another one. Of the options, the kinds of faults, the depth and whether circles
+/// end a run matter.
 ///
 /// # Errors
 ///
@@ -63,6 +63,7 @@ pub fn replay<B: ModelFactory>(
     traced: bool,
 ) -> Result<Run, Stuck> {
     factory.allow(options.kinds);
+    factory.compare(options.circles);
     let mut world = factory.root();
     if traced {
         world.record_trace();
@@ -75,7 +76,7 @@ pub fn replay<B: ModelFactory>(
             trace.push(world.take_trace())
         }
     };
-    let (choices, violation) = drive(&mut world, options.livelock, pick, seen)?;
+    let (choices, violation) = drive(&mut world, options, pick, seen)?;
     if traced {
         trace.push(world.take_trace());
     }
@@ -85,12 +86,13 @@ pub fn replay<B: ModelFactory>(
 /// Runs a world to its end, by the choices of `pick`, which says which event and how.
 pub(super) fn drive<W: TransitionSystem>(
     world: &mut W,
-    livelock: u32,
+    options: &Options,
     mut pick: impl FnMut(&[Enabled]) -> (usize, Outcome),
     mut seen: impl FnMut(&mut W),
 ) -> Result<(Choices, Option<Violation>), Stuck> {
     let mut taken = Choices::default();
     let mut enabled = Vec::new();
+    let mut path = Vec::new();
     loop {
         if let Some(violation) = world.violation() {
             return Ok((taken, Some(violation)));
@@ -100,13 +102,26 @@ pub(super) fn drive<W: TransitionSystem>(
         if enabled.is_empty() {
             return Ok((taken, world.finish().err()));
         }
-        if taken.0.len() >= livelock as usize {
-            return Ok((taken, Some(Violation::endless(format!("{livelock} events and no end")))));
+        let after = taken.0.len();
+        if after >= options.livelock as usize {
+            return Ok((taken, Some(Violation::endless(format!("{after} events and no end")))));
+        }
+        if options.circles
+            && let Some(state) = world.fingerprint()
+        {
+            if let Some(&(first, _)) = path.iter().find(|(_, known)| *known == state) {
+                return Ok((taken, Some(Violation::circle(first, after))));
+            }
+            path.push((after, state));
         }
         let (index, outcome) = pick(&enabled);
         let event = enabled[index].event;
         world.take(event, outcome, None)?;
         taken.0.push(Step { event, outcome });
+        if outcome.is_fault() {
+            // There are only so many: a circle with one in it has an end.
+            path.clear();
+        }
         seen(world);
     }
 }

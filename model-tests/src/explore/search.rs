@@ -371,8 +371,7 @@ impl<B: ModelFactory> Search<'_, B> {
     }
 
     fn end_in_a_circle(&mut self, first: usize) {
-        let text = format!("the state after {} events is the one after {first}", self.order.len());
-        self.end(Err(Violation::endless(text)));
+        self.end(Err(Violation::circle(first, self.order.len())));
     }
 
     fn note_coverage(&mut self) {

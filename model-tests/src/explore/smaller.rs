@@ -139,7 +139,7 @@ fn shortest(
     watch: Watch<'_>,
 ) -> Result<Counterexample, Stuck> {
     let choices = model.minimise(&found, options, watch)?;
-    let run = model.replay(&choices, options, false)?;
+    let run = model.replay(&choices, &options.to_repeat(&found.violation), false)?;
     let violation: Violation = run.violation.unwrap_or(found.violation);
     Ok(Counterexample { violation, choices })
 }

@@ -213,11 +213,26 @@ impl Violation {
         Violation { oracle: oracle.into(), text: text.into() }
     }
 
-    /// An execution that goes on and on, or comes back to where it was.
+    /// An execution that goes on and on.
     pub(super) fn endless(text: String) -> Violation {
-        Violation::new("possible livelock", text)
+        Violation::new(LIVELOCK, text)
+    }
+
+    /// An execution that comes back to where it was.
+    pub(super) fn circle(first: usize, again: usize) -> Violation {
+        Violation::endless(format!("{CIRCLE} {again} events is the one after {first}"))
+    }
+
+    /// Whether an execution came back to where it was.
+    pub(super) fn is_circle(&self) -> bool {
+        self.oracle == LIVELOCK && self.text.starts_with(CIRCLE)
     }
 }
+
+/// What executions break that do not end.
+const LIVELOCK: &str = "possible livelock";
+/// How those of them are told that come back to a state.
+const CIRCLE: &str = "the state after";
 
 impl fmt::Display for Violation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -80,7 +80,7 @@ pub fn walk<B: ModelFactory>(
 ) -> Result<Walk, Stuck> {
     factory.reset(world);
     let mut walker = Walker::new(strategy, seed, options);
-    let (choices, violation) = drive(world, options.livelock, |enabled| walker.pick(enabled), |_| ())?;
+    let (choices, violation) = drive(world, options, |enabled| walker.pick(enabled), |_| ())?;
     Ok(Walk { choices, violation })
 }
 

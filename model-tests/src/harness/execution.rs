@@ -507,10 +507,13 @@ impl<M: Model> TransitionSystem for Execution<M> {
             Some(Running { instance: Some(Instance { state, members }), .. }) => {
                 self.model.coverage(state, members, sink)
             }
-            Some(_) if !self.model.branches().is_empty() => {
-                cover(self.model.branches(), self.found().reached, sink)
+            Some(_) => {
+                let branches = self.model.branches();
+                if !branches.is_empty() {
+                    cover(&branches, self.found().reached, sink);
+                }
             }
-            _ => {}
+            None => {}
         }
     }
 

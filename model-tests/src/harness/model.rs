@@ -259,12 +259,13 @@ pub trait Model {
     }
 
     /// The names of the interesting branches that a node may reach.
-    fn branches(&self) -> &'static [&'static str] {
-        &[]
+    fn branches(&self) -> Vec<&'static str> {
+        Vec::new()
     }
 
     /// Whether programs may be memoised (see [`ProgramCache`](weft_sim::memo::ProgramCache)): what a node's program does depends on
-    /// nothing outside of it but what the fabric answers, and the model is judged by its oracles and by each node for itself.
+    /// nothing outside of it but what the fabric answers, and the model is judged by its oracles and by each node for itself. So are
+    /// its [branches](Model::branches), and it leaves [`Model::coverage`] as it is.
     fn is_memoisable(&self) -> bool {
         false
     }
@@ -286,10 +287,11 @@ pub trait Model {
     /// Names the interesting branches and says which were taken: unless it says so otherwise, those that any node
     /// reached.
     fn coverage(&self, state: &Self::State, members: &[Member], sink: &mut Coverage) {
-        if !self.branches().is_empty() {
+        let branches = self.branches();
+        if !branches.is_empty() {
             let nodes = members.iter().enumerate();
             let reached = nodes.map(|(node, member)| self.reached_at(state, node, member));
-            cover(self.branches(), reached.fold(0, |all, of| all | of), sink);
+            cover(&branches, reached.fold(0, |all, of| all | of), sink);
         }
     }
 }

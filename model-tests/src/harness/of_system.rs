@@ -383,8 +383,8 @@ impl<M: SystemModel> Model for OfSystem<M> {
         Of::<M>::name_of(&nodes.0[node].1, address)
     }
 
-    fn branches(&self) -> &'static [&'static str] {
-        M::BRANCHES
+    fn branches(&self) -> Vec<&'static str> {
+        M::BRANCHES.to_vec()
     }
 
     fn reached_at(&self, nodes: &Nodes<M>, node: usize, member: &Member) -> u32 {

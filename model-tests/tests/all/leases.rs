@@ -29,6 +29,8 @@ enum Mistake {
     ForgetsDrift,
     /// Node 0 takes the word without a fence before it.
     ForgetsFence,
+    /// The same, and node 1 rests before it writes, and does not look at its clock again.
+    ForgetsFenceAndRests,
 }
 
 struct Lease {
@@ -61,7 +63,7 @@ async fn grant(
     message(&mut inbox).await;
     let _ = mesh.send(holder.0, RIGHT, &[]);
     rt.sleep(LEASE).await;
-    if mistake != Mistake::ForgetsFence {
+    if !matches!(mistake, Mistake::ForgetsFence | Mistake::ForgetsFenceAndRests) {
         mesh.expel(holder.0, holder.1);
     }
     state.0.store(0, 2).expect("its own word");
@@ -87,7 +89,10 @@ async fn hold(
         return;
     }
     has.set(true);
-    if mesh.read(home, word, &mut [0; 8]).await.is_ok() {
+    if mistake == Mistake::ForgetsFenceAndRests {
+        rt.sleep(LEASE / 2).await;
+        let _ = mesh.write(home, word, &1u64.to_ne_bytes()).await;
+    } else if mesh.read(home, word, &mut [0; 8]).await.is_ok() {
         let _ = mesh.write(home, word, &1u64.to_ne_bytes()).await;
     }
     rt.sleep_until(end).await;
@@ -188,6 +193,15 @@ fn a_holder_that_wakes_up_after_its_lease_does_no_harm() {
 #[test]
 fn a_right_that_goes_on_without_a_fence_is_found_by_a_slow_node() {
     let lease = || Lease { mistake: Mistake::ForgetsFence, word_alone: true };
+    assert!(explored(lease(), SLOW, 0).held(), "it takes a slow node");
+    let found = explored(lease(), SLOW, 1).counterexample.expect("a violation");
+    assert!(found.violation.to_string().starts_with("the last word: taken: true"), "{}", found.violation);
+}
+
+/// All that node 1 does before, it does in time: it is the step to which its timer wakes it that comes too late.
+#[test]
+fn a_holder_that_is_slow_when_its_timer_wakes_it_is_found() {
+    let lease = || Lease { mistake: Mistake::ForgetsFenceAndRests, word_alone: true };
     assert!(explored(lease(), SLOW, 0).held(), "it takes a slow node");
     let found = explored(lease(), SLOW, 1).counterexample.expect("a violation");
     assert!(found.violation.to_string().starts_with("the last word: taken: true"), "{}", found.violation);

@@ -6,10 +6,12 @@
 //! the same, and lead to the same fabric, bit for bit; nodes that are asked what they know say the same; and at the end both
 //! are judged alike. `MEMOISED_SEEDS` looks longer.
 
+use crate::common;
 use std::ops::ControlFlow;
-use weft_check::explore::{Coverage, ModelFactory, Options, TransitionSystem, explore};
+use weft_check::explore::{Coverage, ModelFactory, Options, Size, TransitionSystem, explore};
 use weft_check::harness::{Execution, Harness};
 use weft_check::systems::locks::worlds::{Locks, Requests};
+use weft_check::systems::worlds;
 use weft_protocols::locks::Scheme;
 use weft_sim::choice::Rng;
 use weft_sim::explore::{FaultSet, Footprint, Outcome};
@@ -161,4 +163,21 @@ fn exploring_memoised_programs_comes_to_what_exploring_comes_to() {
         assert!(ran.executions > 50, "{scheme:?} {requests}: {}", ran.executions);
         assert!(known.transitions < ran.transitions, "{scheme:?} {requests}: states are saved");
     }
+}
+
+/// Otherwise a check that memoises says that it reached all branches of a world, since it has named none.
+#[test]
+fn the_branches_of_a_world_are_named_whether_its_programs_are_memoised_or_not() {
+    let mut say = 0;
+    for entry in worlds() {
+        let named = |memoise| {
+            let options = Options { memoise, max_executions: Some(1), ..Options::default() };
+            let report = common::explore(entry.name, &Size::default(), &options);
+            report.coverage.into_keys().collect::<Vec<_>>()
+        };
+        let ran = named(false);
+        assert_eq!(named(true), ran, "{}", entry.name);
+        say += usize::from(!ran.is_empty());
+    }
+    assert!(say > 100, "{say} worlds name branches");
 }

@@ -5,7 +5,8 @@
 //! any one of them, whatever it leaves of the others. What an object's names say (that it is there, where it ends) is as free: an end
 //! may be there without the bytes before it, which are zero then. Calls under way may have reached the medium, in parts.
 //!
-//! After the cut all that is *undecided*, until somebody chooses: a [draw](PowerCut) for each sector, or an explorer.
+//! After the cut all that is *undecided*, until somebody chooses: a [draw](PowerCut) for each sector, or an explorer, which chooses sectors
+//! alone: an object ends where it was synced to end then, or behind its last sector that is there.
 
 use super::{Buffer, Call, Disk, Memory, Object};
 use crate::choice::Rng;

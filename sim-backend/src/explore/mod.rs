@@ -144,8 +144,8 @@ pub struct Policy {
     /// which they came. Otherwise whatever is there can be seen.
     pub in_order: bool,
     /// By how much the clocks of two nodes differ at most. A node's deadline may come when no live node has one that is
-    /// earlier by more than that, and every other live node's clock is then at most so far behind. `None`, and at first: each
-    /// clock runs by itself, and deadlines come in any order.
+    /// earlier by more than that, and every other live node's clock is then at most so far behind; a node that restarts keeps its
+    /// clock. `None`, and at first: each clock runs by itself, from zero after a restart, and deadlines come in any order.
     pub drift: Option<Nanos>,
     /// The only node that crashes and restarts. `None`, and at first: any does.
     pub mortal: Option<NodeId>,

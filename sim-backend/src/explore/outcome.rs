@@ -12,14 +12,16 @@ pub enum Outcome {
     Done = 0,
     /// The packet is lost. The timer of the queue pair that waits for it, or for its answer, may run out from now on.
     Drop = 1,
-    /// The packet leaves its order and arrives at any time later; the same timer may run out before.
+    /// The packet leaves its order and arrives at any time later; the same timer may run out before. Time-outs that nothing provoked come
+    /// after it, where they come [when nothing else can happen](super::Timers::WhenQuiescent).
     Delay = 2,
     /// The request is executed, and its requester is never told: its operation ends with
     /// [`RetryExc`](weft_verbs::WcError::RetryExc) and its queue pair is in error at once. Hits a request that ends
     /// with this packet, or an answer.
     LoseCompletion = 3,
     /// The requester gives up ([`RetryExc`](weft_verbs::WcError::RetryExc)) while the request is still under way: it
-    /// may be executed any time later, until the responder's queue pair is in error.
+    /// may be executed any time later, until the responder's queue pair is in error; as a packet that is
+    /// [delayed](Outcome::Delay), before time-outs that nothing provoked.
     RequesterGaveUp = 4,
     /// The link between the packet's two nodes is cut. Everything on it is lost, and everything that is sent over it
     /// until it is repaired: see [`Policy::repairs`](super::Policy::repairs).
@@ -36,8 +38,8 @@ pub enum Outcome {
     /// The node that was to take its step takes it only once nothing else can happen: time goes on without it. Where
     /// clocks go together ([`Policy::drift`](super::Policy::drift)); elsewhere nobody can tell it from a late step.
     SlowNode = 9,
-    /// The disk has no room for what a call writes, which ends with [`DiskError::Full`](weft_verbs::DiskError::Full): nothing of it is
-    /// written.
+    /// The disk has no room for what a call writes, which ends with [`DiskError::Full`](weft_verbs::DiskError::Full): as much of it as
+    /// needs no new room is written.
     DiskFull = 10,
     /// A transfer of a disk, or a sync, ends with [`DiskError::Io`](weft_verbs::DiskError::Io), and nothing is moved. After a sync has failed,
     /// later ones of the same object do, until the node begins anew.

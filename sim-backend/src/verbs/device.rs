@@ -69,8 +69,8 @@ impl Context<Sim> for SimContext {
     }
 
     fn port_attr(&self, port: u8) -> Result<PortAttr> {
-        let hca = self.place().hca;
-        self.place().world.borrow_mut().call(move |world| world.port_attr(hca, port))
+        let &Place { ref world, node, hca, .. } = self.place();
+        world.borrow_mut().call(move |world| world.port_attr(node, hca, port))
     }
 
     fn gid(&self, port: u8, index: u8) -> Result<Gid> {

@@ -91,13 +91,15 @@ impl World {
         }
     }
 
-    pub fn port_attr(&self, hca: HcaId, port: u8) -> Result<PortAttr> {
+    pub fn port_attr(&mut self, node: NodeId, hca: HcaId, port: u8) -> Result<PortAttr> {
         self.check_port(port)?;
         if self.state.hcas[hca.0 as usize].gone {
             return Err(VerbsError::DeviceGone);
         }
         let id = self.port_of(hca, port);
         let up = self.state.ports[id.0 as usize].up;
+        self.touch_port(id);
+        self.saw(node, &up);
         Ok(PortAttr {
             state: if up { PortState::Active } else { PortState::Down },
             link_layer: LinkLayer::InfiniBand,

@@ -3,12 +3,13 @@
 use super::{options, planted_bugs, run};
 use crate::explore::toy::{Op, Program, Test, Toy, Value, planted};
 use crate::explore::{
-    AnyModel, Choices, Failure, FailureError, Found, ModelFactory, Options, Progress, Reduction, Size,
-    Stopped, Strategy, Walk, explore, minimise, replay, walk,
+    AnyModel, Choices, Failure, FailureError, Fingerprint, Found, ModelFactory, Options, Progress, Reduction,
+    Size, Stopped, Strategy, Stuck, TransitionSystem, Violation, Walk, explore, minimise, replay, walk,
 };
 use std::ops::ControlFlow;
 use std::time::Duration;
-use weft_sim::explore::{FaultSet, Outcome};
+use weft_sim::choice::EventId;
+use weft_sim::explore::{Actor, Enabled, FaultSet, Footprint, Outcome};
 
 fn shallow() -> Options {
     Options { livelock: 1_000, ..Options::default() }
@@ -124,6 +125,78 @@ fn an_execution_without_end_is_reported_and_not_cut_off_in_silence() {
         assert_eq!((report.held(), report.exhaustive), (true, false), "{reduction}");
         assert_eq!(report.stopped, Some(Stopped::Depth), "{reduction}");
         assert!(report.too_deep > 0 && report.deepest == 2, "{reduction}");
+    }
+}
+
+/// Asks in vain, which leaves it where it was, or comes to its end.
+struct AsksInVain {
+    asked: u64,
+    ended: bool,
+}
+
+impl TransitionSystem for AsksInVain {
+    fn enabled(&mut self, out: &mut Vec<Enabled>) {
+        if self.ended {
+            return;
+        }
+        let offer = |actor, event| Enabled {
+            event: EventId(event),
+            actor: Actor(actor),
+            faults: FaultSet::NONE,
+            quiescent: true,
+        };
+        out.extend([offer(1, 1), offer(2, 2 + self.asked)]);
+    }
+
+    fn take(&mut self, event: EventId, _: Outcome, _: Option<&mut Footprint>) -> Result<(), Stuck> {
+        self.ended = event == EventId(1);
+        self.asked += 1;
+        Ok(())
+    }
+
+    fn violation(&mut self) -> Option<Violation> {
+        None
+    }
+
+    fn finish(&mut self) -> Result<(), Violation> {
+        Ok(())
+    }
+
+    fn fingerprint(&mut self) -> Option<Fingerprint> {
+        Some(Fingerprint(self.ended.into()))
+    }
+}
+
+struct Vain;
+
+impl ModelFactory for Vain {
+    type System = AsksInVain;
+
+    fn name(&self) -> &'static str {
+        "vain"
+    }
+
+    fn root(&mut self) -> AsksInVain {
+        AsksInVain { asked: 0, ended: false }
+    }
+}
+
+/// By its first events the run would end.
+#[test]
+fn an_execution_that_comes_back_to_a_state_is_made_short_saved_and_seen_again() {
+    let options = Options { faults: 1, ..shallow() };
+    for reduction in [Reduction::Cache, Reduction::Dpor, Reduction::Sleep] {
+        let options = Options { reduction, ..options.clone() };
+        let explored = explore(&mut Vain, &options, &mut |_| ControlFlow::Continue(())).expect("explores");
+        let found = explored.counterexample.expect("it comes back to where it was");
+        let mut on = |_: &Progress| ControlFlow::Continue(());
+        let least = minimise(&mut Vain, &found.choices, &found.violation, &options, &mut on).expect("runs");
+        assert_eq!(least.0.len(), 1, "{reduction}: it asks once");
+        let run = replay(&mut Vain, &least, &options.to_repeat(&found.violation), true).expect("runs");
+        let failure = Failure::new("vain", Size::default(), least, &run, &options).expect("it fails again");
+        let read = Failure::parse(&failure.text().expect("a text")).expect("a failure");
+        let again = replay(&mut Vain, &read.choices, &read.options(), true).expect("runs");
+        assert_eq!((again.violation, again.digest()), (Some(found.violation), read.digest));
     }
 }
 

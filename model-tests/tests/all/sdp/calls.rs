@@ -28,8 +28,19 @@ fn every_call_on_a_stream_may_be_made_and_dropped_at_any_moment() {
         let report = explore(name, &Size::default(), &Options { livelock: 400, ..Options::default() });
         assert!(report.held() && report.exhaustive, "{name}: {:?}", report.counterexample);
         // Nothing fails without a fault; what is left is what the world is about.
-        let of_links = ["a connection was made again", "a message was sent again", "a peer was given up"];
-        let left: Vec<_> = report.unreached().filter(|branch| !of_links.contains(branch)).collect();
+        let mut of_faults = vec![
+            "a connection was made again",
+            "a message was sent again",
+            "a message came twice",
+            "a read or write was repeated",
+            "a peer was found to be new",
+            "a peer was given up",
+        ];
+        if name == "sdp-narrow-recalls" {
+            // With room for one message all is read by the time at which it is wanted back.
+            of_faults.push("something was given back unread");
+        }
+        let left: Vec<_> = report.unreached().filter(|branch| !of_faults.contains(branch)).collect();
         assert!(left.is_empty(), "{name}: {left:?}");
     }
 }

@@ -54,6 +54,14 @@ impl World {
         self.node_faults(node).with_all(slow.and(faults))
     }
 
+    /// The ways in which a step can fail that a deadline brings, or that a slow node takes at last.
+    pub(super) fn deadline_faults(&self, node: NodeId) -> FaultSet {
+        match self.state.driver.untimed().nodes[node.index()].slow {
+            true => self.node_faults(node),
+            false => self.step_faults(node),
+        }
+    }
+
     /// A node is slow: what comes to its adapter is handled, and its program does not step.
     pub(super) fn slow_down(&mut self, node: NodeId) {
         let kept = &mut self.state.driver.untimed_mut().nodes[node.index()];
@@ -75,8 +83,10 @@ impl World {
         if matches!(packet.body, Body::Datagram(_)) {
             return faults.and(offered);
         }
-        let waits = self.requester_of(packet).is_some_and(|(_, _, qp)| qp.deadline != Nanos::MAX);
-        if !waits {
+        // That a receiver is not ready yet is no answer.
+        let informs = !matches!(packet.body, Body::Ack { syndrome: Syndrome::Rnr(_), .. });
+        let asks_again = |(_, _, qp): (HcaId, Key, &Qp)| qp.deadline != Nanos::MAX;
+        if !(informs && self.requester_of(packet).is_some_and(asks_again)) {
             // Nobody would notice, or nobody would ever ask again.
             faults = faults.and(SILENT);
         } else if in_order && faults.contains(Outcome::Drop) {
@@ -102,14 +112,14 @@ impl World {
         }
     }
 
-    /// The queue pair that waits for an answer, if a packet brings, or asks for, one that it still waits for.
+    /// The queue pair that waits for an answer, if a packet asks for one that it still waits for, or brings it, or says that the
+    /// receiver is not ready yet.
     fn requester_of(&self, packet: &Packet) -> Option<(HcaId, Key, &Qp)> {
         let end = if packet.body.is_request() { packet.from } else { packet.to };
         let adapter = &self.state.hcas[end.hca.0 as usize];
         let key = adapter.find(end.qp)?;
         let qp = adapter.qps.get(key)?;
-        let informs = !matches!(packet.body, Body::Ack { syndrome: Syndrome::Rnr(_), .. });
-        (informs && qp.waits_for(qp.last_answer_to(packet))).then_some((end.hca, key, qp))
+        qp.waits_for(qp.last_answer_to(packet)).then_some((end.hca, key, qp))
     }
 
     // What happens.
@@ -280,12 +290,17 @@ impl World {
     /// A node crashes, and is there again if that is how it ends.
     pub(super) fn hit_node(&mut self, node: NodeId, outcome: Outcome) -> Happened {
         self.touch_undecided(node, AccessKind::Write);
+        let clock = self.machine(node).clock;
         self.crash_now(node);
         self.log.line(self.state.now, node, Line::Fault, format_args!("{outcome}"));
         if outcome != Outcome::Restart {
             return Happened::Crashed(node);
         }
         self.restart(node);
+        if self.state.driver.untimed().policy.drift.is_some() {
+            // Time has gone on for it as for all others.
+            self.machine(node).clock = clock;
+        }
         let kept = &mut self.state.driver.untimed_mut().nodes[node.index()];
         kept.incarnation += 1;
         let (incarnation, steps) = (kept.incarnation, kept.steps);

@@ -211,8 +211,8 @@ impl World {
             let Machine { steps, slow, .. } = self.state.driver.untimed().nodes[node.index()];
             if slow || self.deadline(node).is_some_and(|deadline| deadline <= latest) {
                 let event = identity::node_timer(node, steps);
-                let actor = identity::actor(event);
-                out.push(Enabled { event, actor, faults: FaultSet::NONE, quiescent });
+                let (actor, faults) = (identity::actor(event), self.deadline_faults(node));
+                out.push(Enabled { event, actor, faults, quiescent });
             }
         }
     }

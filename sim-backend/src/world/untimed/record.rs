@@ -7,7 +7,7 @@ use crate::access::What;
 use crate::choice::EventId;
 use crate::explore::identity::object;
 use crate::explore::{AccessKind, Footprint, Object};
-use crate::hca::{Body, Endpoint, HcaId, Key, News, Qp, Route, place_of};
+use crate::hca::{Body, Endpoint, HcaId, Key, News, PortId, Qp, Route, place_of};
 use weft_verbs::QpState;
 
 /// The part of a queue pair that decides how its requester goes on. A post depends on it.
@@ -240,6 +240,15 @@ impl World {
     pub(super) fn touch_held(&mut self, hca: HcaId, key: Key) {
         if self.is_recorded() && self.state.hcas[hca.0 as usize].qps.get(key).is_some_and(Qp::is_held) {
             self.touch(object::sends(hca.0, key.index), AccessKind::Read);
+        }
+    }
+
+    /// Whether a port is up is looked at: what changes that writes all of its links.
+    pub(in crate::world) fn touch_port(&mut self, port: PortId) {
+        if self.is_recorded()
+            && let Some(other) = (0..self.state.ports.len() as u32).map(PortId).find(|other| *other != port)
+        {
+            self.touch_link(Route { from: port, to: other });
         }
     }
 

@@ -48,7 +48,7 @@ impl World {
                 }
                 return Ok(self.begin_untimed_step(node, false));
             }
-            Kind::NodeTimer if known && !fault => return self.wait_until_deadline(event, node).ok_or(no),
+            Kind::NodeTimer if known => return self.wait_until_deadline(event, node, outcome).ok_or(no),
             Kind::QpTimer if !fault => self.run_out(event).ok_or(no)?,
             Kind::CmTimer if !fault => self.ask_again(event).ok_or(no)?,
             Kind::DiskCall if known => return self.take_disk_call(event, outcome).ok_or(no),
@@ -119,16 +119,37 @@ impl World {
         self.begin_step(node)
     }
 
-    /// A parked program's deadline comes.
-    fn wait_until_deadline(&mut self, event: EventId, node: NodeId) -> Option<Happened> {
-        let kept = &mut self.state.driver.untimed_mut().nodes[node.index()];
-        let due = kept.steps == count(event);
-        if due && std::mem::take(&mut kept.slow) {
-            self.touch(object::QUIESCENCE, AccessKind::Write);
-            return Some(self.begin_untimed_step(node, false));
+    /// A parked program's deadline comes, or a slow node takes its step; or its node crashes before that, or is slow then.
+    fn wait_until_deadline(&mut self, event: EventId, node: NodeId, outcome: Outcome) -> Option<Happened> {
+        let kept = &self.state.driver.untimed().nodes[node.index()];
+        let (due, slow) = (kept.steps == count(event), kept.slow);
+        let may_end_so = !outcome.is_fault() || self.deadline_faults(node).contains(outcome);
+        let deadline = self.deadline(node).filter(|deadline| *deadline <= self.latest_deadline());
+        if !due || !may_end_so || !(slow || deadline.is_some()) {
+            return None;
         }
-        let latest = self.latest_deadline();
-        let deadline = self.deadline(node).filter(|deadline| due && *deadline <= latest)?;
+        self.touch(object::QUIESCENCE, AccessKind::Write);
+        if matches!(outcome, Outcome::Crash | Outcome::Restart) {
+            // The deadlines of the others were looked at.
+            self.all_nodes().for_each(|other| self.touch(object::node(other), AccessKind::Read));
+            return Some(self.hit_node(node, outcome));
+        }
+        let Some(deadline) = deadline else {
+            self.state.driver.untimed_mut().nodes[node.index()].slow = false;
+            return Some(self.begin_untimed_step(node, true));
+        };
+        self.clocks_reach(node, deadline);
+        if outcome == Outcome::SlowNode {
+            // What it does at last is another step than the one that it would have taken in time.
+            self.state.driver.untimed_mut().nodes[node.index()].steps += 1;
+            self.slow_down(node);
+            return Some(Happened::Done);
+        }
+        Some(self.begin_untimed_step(node, true))
+    }
+
+    /// A node's clock reaches its deadline, and those of the others are no further behind than clocks differ.
+    fn clocks_reach(&mut self, node: NodeId, deadline: Nanos) {
         if let Some(drift) = self.state.driver.untimed().policy.drift {
             let reached = deadline - drift;
             for other in self.all_nodes() {
@@ -142,8 +163,6 @@ impl World {
         }
         let machine = &mut self.state.machines[node.index()];
         machine.clock = machine.clock.max(deadline);
-        self.touch(object::QUIESCENCE, AccessKind::Write);
-        Some(self.begin_untimed_step(node, true))
     }
 
     /// A queue pair's timer runs out: it sends again, or, where nobody would hear it, gives up at once.

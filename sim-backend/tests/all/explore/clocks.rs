@@ -26,7 +26,7 @@ fn asleep(until: &[u64], crashes: Option<u32>) -> Fabric {
     let config =
         Config { order: Order::Untimed, sanitize: false, ..Config::new(until.len() as u32, profile) };
     let fabric = Fabric::new(config, Box::new(First)).unwrap();
-    let faults = FaultSet::one(Outcome::Crash);
+    let faults = FaultSet::one(Outcome::Crash).with(Outcome::Restart).with(Outcome::SlowNode);
     fabric.set_policy(Policy { drift: Some(DRIFT), faults, ..Policy::default() });
     for (node, until) in (0..).zip(until) {
         fabric.mount(NodeId(node), Box::new(Sleeper(Some(Nanos(*until)))));
@@ -46,8 +46,12 @@ fn enabled(fabric: &Fabric) -> Vec<Enabled> {
     out
 }
 
+fn clock(fabric: &Fabric, node: u32) -> Nanos {
+    fabric.devices(NodeId(node))[0].open().unwrap().host().now()
+}
+
 fn clocks(fabric: &Fabric) -> Vec<Nanos> {
-    (0..fabric.nodes()).map(|node| fabric.devices(NodeId(node))[0].open().unwrap().host().now()).collect()
+    (0..fabric.nodes()).map(|node| clock(fabric, node)).collect()
 }
 
 #[test]
@@ -76,4 +80,47 @@ fn nobody_waits_for_the_deadline_of_a_node_that_crashed() {
     let list = enabled(&fabric);
     assert_eq!(list.len(), 1);
     fabric.take(list[0].event, Outcome::Done, None).unwrap();
+}
+
+/// From zero it would live through all that has passed while the other clocks stand still.
+#[test]
+fn the_clock_of_a_node_that_restarts_goes_on() {
+    let fabric = asleep(&[100_000, 900_000], None);
+    fabric.take(enabled(&fabric)[0].event, Outcome::Done, None).unwrap();
+    fabric.nudge(NodeId(1));
+    let step = enabled(&fabric)[0];
+    let taken = fabric.take(step.event, Outcome::Restart, None).unwrap();
+    assert_eq!(taken.restarted, Some(NodeId(1)));
+    assert_eq!(clocks(&fabric)[1], Nanos(100_000) - DRIFT);
+}
+
+#[test]
+fn a_step_that_a_deadline_brings_may_come_when_time_has_gone_on() {
+    let fabric = asleep(&[100_000, 900_000], None);
+    let due = enabled(&fabric)[0];
+    fabric.take(due.event, Outcome::SlowNode, None).unwrap();
+    let list = enabled(&fabric);
+    assert_eq!(list.len(), 2, "node 0 may step at last, or node 1's deadline comes before");
+    assert!(
+        list.iter().all(|enabled| enabled.event != due.event),
+        "no two events of a run are called the same"
+    );
+    assert!(!list[0].faults.contains(Outcome::SlowNode), "it is slow already");
+    assert_eq!(clocks(&fabric)[1], Nanos(100_000) - DRIFT);
+    fabric.take(list[1].event, Outcome::Done, None).unwrap();
+    let late = enabled(&fabric)[0];
+    assert_eq!(fabric.take(late.event, Outcome::Done, None).unwrap().stepped, Some(NodeId(0)));
+    assert!(clocks(&fabric)[0] >= Nanos(900_000) - DRIFT);
+}
+
+#[test]
+fn a_node_may_crash_or_restart_before_its_deadline_comes() {
+    for outcome in [Outcome::Crash, Outcome::Restart] {
+        let fabric = asleep(&[100_000, 100_003], None);
+        let due = enabled(&fabric)[1];
+        fabric.take(due.event, outcome, None).unwrap();
+        assert_eq!(fabric.is_crashed(NodeId(1)), outcome == Outcome::Crash);
+        assert!(clock(&fabric, 0) < Nanos(100_000) - DRIFT, "no time has gone on");
+        assert_eq!(enabled(&fabric).len(), 1, "{outcome}: node 0's deadline");
+    }
 }

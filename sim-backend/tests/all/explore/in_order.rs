@@ -2,9 +2,10 @@
 
 use super::walks::busy;
 use super::world::{Act, Plan, World};
-use weft_sim::explore::{AccessKind, Enabled, Footprint, Outcome};
+use weft_sim::explore::{AccessKind, Enabled, FaultSet, Footprint, Outcome};
+use weft_sim::{NodeId, SimContext};
 use weft_verbs::{
-    CmEvent, CompletionQueue, ConnectionManager, Context, Disk, DiskCall, Modify, QueuePair, Wait,
+    CmEvent, CompletionQueue, ConnectionManager, Context, Disk, DiskCall, Modify, Node, Park, QueuePair, Wait,
 };
 
 const DELIVERY: u64 = 1;
@@ -104,4 +105,42 @@ fn which_of_a_message_and_the_end_of_a_disk_call_wakes_a_node_is_a_race() {
         });
         assert!(first.conflicts(&second), "{order:?}");
     }
+}
+
+/// A program of one step, which may look at its port.
+struct Looks(Option<SimContext>);
+
+impl Node for Looks {
+    fn step(&mut self) -> Park {
+        if let Some(context) = self.0.take() {
+            context.port_attr(1).expect("its port");
+        }
+        Park::Done
+    }
+}
+
+/// Whether node 0's step is in order with a write that comes to its adapter, or with what takes its port down instead.
+fn is_in_order(looks: bool, outcome: Outcome) -> bool {
+    let touched = |of: u64, outcome| {
+        let acts = vec![vec![], vec![Act::Write { peer: 0, word: 0, signaled: false }]];
+        let faults = FaultSet::one(Outcome::PortDown);
+        let world = World::new(Plan { acts, in_order: true, faults, ..busy(Wait::Poll) });
+        let context = looks.then(|| world.places[0].ctx.clone());
+        world.fabric.mount(NodeId(0), Box::new(Looks(context)));
+        happen(&world, |enabled| is_step_of(enabled, 1));
+        let (mut out, mut touched) = (vec![], Footprint::new());
+        world.fabric.enabled(&mut out);
+        let next = out.iter().find(|enabled| kind(enabled) == of).expect("both may happen");
+        world.fabric.take(next.event, outcome, Some(&mut touched)).unwrap();
+        touched
+    };
+    touched(STEP, Outcome::Done).conflicts(&touched(DELIVERY, outcome))
+}
+
+/// The event that tells of it comes behind all that is there; who asks is told at once.
+#[test]
+fn who_looks_at_a_port_is_in_order_with_what_takes_it_down() {
+    assert!(is_in_order(true, Outcome::PortDown));
+    assert!(!is_in_order(false, Outcome::PortDown), "it does not look");
+    assert!(!is_in_order(true, Outcome::Done), "the port stays up");
 }

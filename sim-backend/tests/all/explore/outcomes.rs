@@ -359,6 +359,25 @@ fn a_receiver_that_is_not_ready_is_asked_again_when_it_is() {
     assert!(!world.failed(0));
 }
 
+/// A cut takes what says that the receiver is not ready: the requester waits for no receiver, and asks again when its timer runs out.
+#[test]
+fn a_requester_asks_again_although_the_word_that_its_receiver_is_not_ready_is_lost() {
+    let sends = vec![Act::Send { peer: 1, signaled: true }; RECEIVES + 1];
+    let world = of(vec![sends, vec![]], Wait::Poll);
+    for _ in 0..2 {
+        world.done(&world.until(STEP));
+    }
+    // All messages come, and the answers to those that are received.
+    for _ in 0..2 * RECEIVES + 1 {
+        world.done(&world.until(DELIVERY));
+    }
+    world.fail(&world.until(DELIVERY), Outcome::Cut);
+    world.done(&world.until(REPAIR_LINK));
+    world.finish();
+    assert!(world.seen[0].borrow().contains(&(RECEIVES as u64)), "its last message has not ended");
+    assert!(!world.failed(0));
+}
+
 #[test]
 fn an_event_that_is_not_enabled_changes_nothing() {
     let world = one_add();

@@ -113,8 +113,8 @@ impl Model for Back {
         Segments::name_of(state.nodes.service(node), address)
     }
 
-    fn branches(&self) -> &'static [&'static str] {
-        Publishing::BRANCHES
+    fn branches(&self) -> Vec<&'static str> {
+        Publishing::BRANCHES.to_vec()
     }
 
     fn reached_at(&self, state: &State, node: usize, member: &Member) -> u32 {

@@ -190,9 +190,9 @@ impl Model for Locks {
         <locks::Locks as System>::name_of(&state.services[node], address)
     }
 
-    fn branches(&self) -> &'static [&'static str] {
+    fn branches(&self) -> Vec<&'static str> {
         // SRSL has no word.
-        if self.scheme == Scheme::Srsl { &BRANCHES[..2] } else { &BRANCHES }
+        if self.scheme == Scheme::Srsl { BRANCHES[..2].to_vec() } else { BRANCHES.to_vec() }
     }
 
     fn is_memoisable(&self) -> bool {

@@ -1,5 +1,6 @@
 //! Worlds of sockets: two nodes and one transfer, cut at every event; and ends that behave as no end may.
 
+mod branches;
 mod calls;
 mod copies;
 mod planted;

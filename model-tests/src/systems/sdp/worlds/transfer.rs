@@ -3,18 +3,18 @@
 use super::super::history::{Event, What};
 use super::super::oracles::SdpOracles;
 use super::super::workload::{Request, SdpWork};
-use super::super::{Counts, Service, Sockets};
+use super::super::{Service, Sockets};
+use super::branches::{self, Branch};
 use super::planted;
 use super::setting::Setting;
-use crate::explore::{Coverage, Size, Violation};
-use crate::harness::{Explored, Member, Model, Recorder, Shape, any_counted, at_rest};
+use crate::explore::{Size, Violation};
+use crate::harness::{Explored, Member, Model, Recorder, Shape, at_rest};
 use crate::history::{ClientId, RequestId};
 use crate::oracle::{Conduct, Oracles};
 use crate::record::Record;
 use crate::system::{Place, System};
 use std::cell::Cell;
 use std::rc::Rc;
-use weft_protocols::sdp::SdpStats;
 use weft_protocols::transport::{MeshConfig, Rank};
 use weft_sim::explore::{AccessKind, FaultSet};
 use weft_sim::{NodeId, Sim};
@@ -90,6 +90,13 @@ pub(super) struct State {
     crashed_at: Option<Nanos>,
 }
 
+impl State {
+    /// What runs on a node: a client by hand is none of them.
+    fn service(&self, node: usize) -> Option<&Service<Sim>> {
+        node.checked_sub(2 - self.services.len()).map(|at| &self.services[at])
+    }
+}
+
 /// What a message of a world carries: the harness's meshes take messages of 64 bytes.
 pub(super) const PAYLOAD: u32 = 32;
 /// The fewest private buffers: credits run out after two messages.
@@ -128,6 +135,26 @@ impl Transfer {
                 | UsesVoidSink
         );
         !by_hand
+    }
+
+    /// The branches that a node may reach.
+    fn interesting(&self) -> Vec<Branch> {
+        use Kind::{Crosses, Reads, Recalls, RecallsAmid, RecallsWanted, Writes};
+        let Setting { restarts, crashes, movers, .. } = self.setting;
+        let mut all = branches::OF_LINKS.to_vec();
+        all.push(branches::CAME_TWICE);
+        all.extend(restarts.then_some(branches::PEER_IS_NEW));
+        all.extend(crashes.then_some([branches::ASKED, branches::GIVEN_UP]).into_iter().flatten());
+        all.extend((self.rails() > 1).then_some(branches::OTHER_RAIL));
+        all.extend((movers > 0).then_some(branches::MOVED));
+        // Nobody counts the buffers that a reader has back.
+        let recalls = matches!(self.kind, Recalls | RecallsAmid | RecallsWanted);
+        all.extend(recalls.then_some(branches::GIVEN_BACK));
+        // The answer is written wherever the client's wish has come: always, but where it went over to another rail.
+        all.extend((self.kind == Writes).then_some(branches::WRITTEN));
+        all.extend(matches!(self.kind, Reads | Writes | Crosses).then_some(branches::REPEATED));
+        all.extend((self.kind == Crosses).then_some(branches::CROSSED));
+        all
     }
 
     /// What the user of a node does.
@@ -343,8 +370,7 @@ impl Model for Transfer {
     }
 
     fn violation_at(&self, state: &State, node: usize, member: &Member) -> Option<Violation> {
-        let without = 2 - state.services.len();
-        let service = node.checked_sub(without).map(|at| &state.services[at]);
+        let service = state.service(node);
         let conduct: Conduct =
             service.map(|service| Sockets::conduct(&Sockets::counts(service))).unwrap_or_default();
         // A client that waits for nothing but an answer does not learn that its server has restarted.
@@ -354,52 +380,14 @@ impl Model for Transfer {
         at_rest(node, conduct, streams.into_iter().chain([moves]).chain(member.leftovers()))
     }
 
-    fn coverage(&self, state: &State, members: &[Member], sink: &mut Coverage) {
-        let any = |of| any_counted(members, of);
-        cover_links(members, sink);
-        sink.sometimes("a message came twice", any(|stats| stats.duplicates));
-        if self.setting.restarts {
-            sink.sometimes("a peer was found to be new", any(|stats| stats.peer_resets));
-        }
-        if self.setting.crashes {
-            let any =
-                |of: fn(SdpStats) -> u64| state.services.iter().any(|service| of(service.sdp.stats()) > 0);
-            sink.sometimes("a peer was asked whether it is there", any(|stats| stats.probes));
-            sink.sometimes("a peer was given up", any(|stats| stats.given_up));
-        }
-        if self.rails() > 1 {
-            sink.sometimes("a connection went over to the other rail", any(|stats| stats.failovers));
-        }
-        if self.setting.movers > 0 {
-            let moved = |service: &Service<Sim>| service.sdp.stats().moves > 0;
-            sink.sometimes("a move ended on another rail", state.services.iter().any(moved));
-        }
-        let recalls = [Kind::Recalls, Kind::RecallsAmid, Kind::RecallsWanted, Kind::RecallsSinks];
-        if recalls.contains(&self.kind) {
-            let recalled = |service: &Service<Sim>| Sockets::counts(service).recalled > 0;
-            sink.sometimes("something was given back unread", state.services.iter().any(recalled));
-        }
-        if self.kind == Kind::Writes {
-            // The answer is written wherever the client's wish has come: always, but where it went over to another rail.
-            let written = |service: &Service<Sim>| Sockets::counts(service).zcopy_sent > 0;
-            sink.sometimes("the answer was written by RDMA", state.services.iter().any(written));
-        }
-        if matches!(self.kind, Kind::Reads | Kind::Writes | Kind::Crosses) {
-            let any = |of: fn(&Counts) -> u64| {
-                state.services.iter().any(|service| of(&Sockets::counts(service)) > 0)
-            };
-            sink.sometimes("a read or write was repeated", any(|counts| counts.repeated));
-            if self.kind == Kind::Crosses {
-                sink.sometimes("advertisements crossed", any(|counts| counts.crossed));
-            }
-        }
+    fn branches(&self) -> Vec<&'static str> {
+        branches::names(&self.interesting())
     }
-}
 
-/// What links that fail lead to.
-pub(super) fn cover_links(members: &[Member], sink: &mut Coverage) {
-    sink.sometimes("a connection was made again", any_counted(members, |stats| stats.reconnects));
-    sink.sometimes("a message was sent again", any_counted(members, |stats| stats.messages_repeated));
+    fn reached_at(&self, state: &State, node: usize, member: &Member) -> u32 {
+        let sdp = state.service(node).map(|service| service.sdp.stats()).unwrap_or_default();
+        branches::reached(&self.interesting(), &member.mesh.stats(), &sdp)
+    }
 }
 
 /// What a node has not done with whose peer is dead, though it must be.

@@ -7,9 +7,9 @@ mod script;
 mod user;
 
 use super::super::leftovers;
+use super::branches::{self, Branch};
 use super::setting::Setting;
-use super::transfer::cover_links;
-use crate::explore::{Coverage, Entry, Key, Size, SizeError, Violation};
+use crate::explore::{Entry, Key, Size, SizeError, Violation};
 use crate::harness::{Member, Model, Quits, Recorder, Requests, Shape, at_rest, worlds};
 use crate::oracle::Conduct;
 use listening::{Listening, Server};
@@ -149,6 +149,15 @@ impl Calls {
         let any = (0..2).flat_map(|node| self.scripts.of(node)).any(|(_, letters)| ends(letters));
         any || self.kind.listening == Listening::Stops
     }
+
+    /// The branches that a node may reach.
+    fn interesting(&self) -> Vec<Branch> {
+        let mut all = branches::OF_LINKS.to_vec();
+        let sends = (0..2).flat_map(|node| self.scripts.of(node)).any(|(_, letters)| letters.contains('s'));
+        all.extend((self.kind.threshold > 0 && sends).then_some(branches::WITHOUT_A_COPY));
+        all.extend(self.gives_up().then_some(branches::ABORTED));
+        all
+    }
 }
 
 impl Model for Calls {
@@ -234,15 +243,12 @@ impl Model for Calls {
         at_rest(node, conduct, leftovers(sdp).into_iter().chain(member.leftovers()))
     }
 
-    fn coverage(&self, state: &State, members: &[Member], sink: &mut Coverage) {
-        cover_links(members, sink);
-        if self.kind.threshold > 0 {
-            let moved = state.sockets.iter().any(|sdp| sdp.stats().zcopy_sent > 0);
-            sink.sometimes("bytes went without a copy", moved);
-        }
-        if self.gives_up() {
-            let aborted = state.sockets.iter().any(|sdp| sdp.stats().aborts > 0);
-            sink.sometimes("a stream was aborted", aborted);
-        }
+    fn branches(&self) -> Vec<&'static str> {
+        branches::names(&self.interesting())
+    }
+
+    fn reached_at(&self, state: &State, node: usize, member: &Member) -> u32 {
+        let sdp = state.sockets.get(node).map(Sdp::stats).unwrap_or_default();
+        branches::reached(&self.interesting(), &member.mesh.stats(), &sdp)
     }
 }

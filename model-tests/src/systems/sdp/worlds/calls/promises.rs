@@ -170,7 +170,8 @@ impl Oracles for CallOracles {
 }
 
 impl Explored for CallOracles {
-    /// What is judged happens in the order of causes: no verdict depends on the place of an event.
+    /// What is judged happens in the order of causes, but for one thing: whether who has read the end writes before or after the other user's
+    /// close without an end read returns. Of these two orders, which differ in nothing else, one may be judged alone.
     fn access(_: &Event) -> Option<AccessKind> {
         None
     }

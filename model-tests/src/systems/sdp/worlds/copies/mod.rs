@@ -6,9 +6,10 @@ mod promises;
 
 use super::super::history::Why;
 use super::super::{PORT, leftovers};
+use super::branches::{self, Branch};
 use super::setting::Setting;
-use super::transfer::{PAYLOAD, cover_links};
-use crate::explore::{Coverage, Entry, Key, Size, SizeError, Violation};
+use super::transfer::PAYLOAD;
+use crate::explore::{Entry, Key, Size, SizeError, Violation};
 use crate::harness::{Member, Model, Quits, Recorder, Shape, at_rest, worlds};
 use crate::oracle::{Conduct, Oracles};
 use crate::record::Record;
@@ -181,6 +182,14 @@ impl Copies {
         }
     }
 
+    /// The branches that a node may reach.
+    fn interesting(&self) -> Vec<Branch> {
+        let mut all = branches::OF_LINKS.to_vec();
+        all.extend((self.threshold > 0).then_some(branches::WITHOUT_A_COPY));
+        all.extend(self.setting.crashes.then_some(branches::GIVEN_UP));
+        all
+    }
+
     fn conduct(&self, side: &Side) -> Conduct {
         let stats = side.sdp.stats();
         Conduct { out_of_turn: stats.out_of_turn, malformed: stats.malformed }
@@ -303,15 +312,12 @@ impl Model for Copies {
         at_rest(node, conduct, left.chain(member.leftovers()))
     }
 
-    fn coverage(&self, state: &State, members: &[Member], sink: &mut Coverage) {
-        cover_links(members, sink);
-        if self.threshold > 0 {
-            let moved = state.sides.iter().any(|side| side.sdp.stats().zcopy_sent > 0);
-            sink.sometimes("bytes went without a copy", moved);
-        }
-        if self.setting.crashes {
-            let given_up = state.sides.iter().any(|side| side.sdp.stats().given_up > 0);
-            sink.sometimes("a peer was given up", given_up);
-        }
+    fn branches(&self) -> Vec<&'static str> {
+        branches::names(&self.interesting())
+    }
+
+    fn reached_at(&self, state: &State, node: usize, member: &Member) -> u32 {
+        let sdp = state.sides.get(node).map(|side| side.sdp.stats()).unwrap_or_default();
+        branches::reached(&self.interesting(), &member.mesh.stats(), &sdp)
     }
 }
