@@ -92,6 +92,8 @@ struct Losses {
     /// Another fault struck besides: then those who are left may wait for time-outs that no longer come, where time does not go on after a
     /// crash.
     other: bool,
+    /// A disk was full, or failed.
+    disks: bool,
 }
 
 /// The choice of an initial configuration, as an event: of a kind that the fabric does not have.
@@ -422,6 +424,7 @@ impl<M: Model> TransitionSystem for Execution<M> {
             let Taken { crashed, .. } = self.take_and_record(event, outcome, touched)?;
             self.event_log.take(event, outcome);
             self.losses.other |= outcome.is_fault() && crashed.is_none();
+            self.losses.disks |= FaultSet::OF_DISKS.contains(outcome);
             self.losses.crashed.extend(crashed);
             return Ok(());
         }
@@ -467,7 +470,7 @@ impl<M: Model> TransitionSystem for Execution<M> {
             let FoundByNodes { violation, broke, .. } = self.found();
             return broke.filter(|_| judges).or(violation).map_or(Ok(()), Err);
         };
-        let Losses { crashed, other } = &self.losses;
+        let Losses { crashed, other, disks } = &self.losses;
         let excused = *other && self.model.drift().is_none()
             || crashed.iter().any(|&node| self.model.needs(state, node, recorder));
         match self.broken_at_end(recorder) {
@@ -477,9 +480,10 @@ impl<M: Model> TransitionSystem for Execution<M> {
             None if !crashed.is_empty() => self.model.finish_without(state, crashed, members),
             None => {
                 match (!other && !self.model.breaks_connections()).then(|| first_broke(members)).flatten() {
-                    Some(broke) => Err(broke),
-                    None => self.model.finish(state, members, recorder),
+                    Some(broke) => return Err(broke),
+                    None => self.model.finish(state, members, recorder)?,
                 }
+                if *disks { Ok(()) } else { self.model.judge_disks(state, &self.fabric, recorder) }
             }
         }
     }

@@ -109,7 +109,8 @@ pub trait Model {
     fn oracles(&self) -> Self::Oracles;
 
     /// The names of the promises that the model itself judges, beside its oracles': those of the violations that
-    /// [`finish`](Model::finish) and [`violation_at`](Model::violation_at) find, nothing left over and a node's conduct aside.
+    /// [`finish`](Model::finish), [`judge_disks`](Model::judge_disks) and [`violation_at`](Model::violation_at) find, nothing left over and a
+    /// node's conduct aside.
     fn promises(&self) -> &'static [&'static str] {
         &[]
     }
@@ -243,6 +244,22 @@ pub trait Model {
         members: &[Member],
     ) -> Result<(), Violation> {
         let _ = (state, crashed, members);
+        Ok(())
+    }
+
+    /// Judges what a power cut would leave of the nodes' disks at an end at which every request has ended, nobody has crashed for good, and no
+    /// disk has failed. Nothing, unless the model says so.
+    ///
+    /// # Errors
+    ///
+    /// The promise that was broken.
+    fn judge_disks(
+        &self,
+        state: &Self::State,
+        fabric: &Fabric,
+        recorder: &Recorder<Self::Oracles>,
+    ) -> Result<(), Violation> {
+        let _ = (state, fabric, recorder);
         Ok(())
     }
 
