@@ -8,7 +8,7 @@ use super::model::{Model, Unseen, cover};
 use super::recorder::{Accesses, Recorder};
 use crate::explore::{Coverage, Fingerprint, Stuck, TraceEvent, TransitionSystem, Violation};
 use crate::named::Named;
-use crate::oracle::Oracles;
+use crate::oracle::{Oracles, Standing};
 use std::hash::Hash;
 use std::rc::Rc;
 use weft_protocols::rt::fingerprint::StateHasher;
@@ -378,6 +378,16 @@ impl<M: Model> Execution<M> {
         self.model.drift().is_none() || !self.model.waits(state, &self.losses.crashed, recorder)
     }
 
+    /// What was sent again though nothing went wrong and no answer was late: its receiver had no buffer for it.
+    fn not_ready(&self) -> Option<Violation> {
+        let stats = self.fabric.stats();
+        let again = stats.retransmitted;
+        let text =
+            || format!("{again} packets were sent again, since their receivers had no buffers for them");
+        let judges = stats.timeouts == 0 && !self.model.breaks_connections();
+        (judges && again > 0).then(|| Violation::new(Standing::NAME, text()))
+    }
+
     /// What the oracles say of an end: what only an end shows, and, if requests did not end, why nothing will end them.
     fn broken_at_end(&self, recorder: &Recorder<M::Oracles>) -> Option<Violation> {
         let violation = recorder.judge_end()?;
@@ -458,7 +468,7 @@ impl<M: Model> TransitionSystem for Execution<M> {
         if self.losses.other {
             self.model.rests_after_faults(*configuration, recorder);
         } else if self.losses.crashed.is_empty()
-            && let Some(broken) = recorder.unharmed()
+            && let Some(broken) = recorder.unharmed().or_else(|| self.not_ready())
         {
             return Err(broken);
         }
