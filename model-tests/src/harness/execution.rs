@@ -21,6 +21,8 @@ use weft_sim::memo::{ProgramCacheStats, Root};
 use weft_sim::profile::Profile;
 use weft_sim::{Config, Fabric, NodeId, Order};
 
+/// The promise that without a fault nobody waits for what only time brings; see [`Model::needs_no_time`].
+pub(super) const WAITS_FOR_TIME: &str = "no wait for time";
 /// The promise that a request ends, where it does not and nothing is left to happen.
 pub(super) const DEADLOCK: &str = "deadlock";
 /// The same where its node sleeps on a completion.
@@ -369,6 +371,22 @@ impl<M: Model> Execution<M> {
         self.running.as_ref().map_or(Vec::new(), |_| self.fabric.fingerprint_parts_of(&fingerprints))
     }
 
+    /// Whether nothing has gone wrong, and somebody waits all the same who needs no time to pass. Where nothing but time goes on, the
+    /// execution is over: what a time-out would bring comes too late.
+    fn waits_for_time(&self) -> bool {
+        let Some(Running { recorder, instance, .. }) = &self.running else { return false };
+        let is_unharmed = self.losses.crashed.is_empty() && !self.losses.other;
+        let state = instance.as_ref().map(|Instance { state, .. }| state);
+        is_unharmed && self.model.needs_no_time() && self.model.is_open(state, recorder)
+    }
+
+    /// Whether the fabric has something left that can happen.
+    fn goes_on(&self) -> bool {
+        let mut enabled = Vec::new();
+        self.fabric.enabled(&mut enabled);
+        !enabled.is_empty()
+    }
+
     /// Whether an execution with a crash is over once only time can go on: those who are left ask a dead node for a connection for
     /// ever, later and later.
     fn is_over_without_the_dead(&self) -> bool {
@@ -412,6 +430,9 @@ impl<M: Model> TransitionSystem for Execution<M> {
                     && out.first().is_some_and(|event| event.quiescent)
                     && self.is_over_without_the_dead()
                 {
+                    out.clear();
+                }
+                if out.first().is_some_and(|event| event.quiescent) && self.waits_for_time() {
                     out.clear();
                 }
             }
@@ -471,6 +492,10 @@ impl<M: Model> TransitionSystem for Execution<M> {
             && let Some(broken) = recorder.unharmed().or_else(|| self.not_ready())
         {
             return Err(broken);
+        }
+        if self.waits_for_time() && self.goes_on() {
+            let text = "nothing went wrong, something has yet to end, and only a time-out goes on";
+            return Err(Violation::new(WAITS_FOR_TIME, text));
         }
         let Some(Instance { state, members }) = instance else {
             if let Some(broken) = self.broken_at_end(recorder) {

@@ -82,6 +82,19 @@ pub trait Model {
         recorder.oracles(|oracles| oracles.unended() > 0)
     }
 
+    /// Whether without a fault nobody waits for what only time brings: no time-out, and nothing that is tried again after a while, is needed
+    /// for anything that is [open](Model::is_open) to end. No, unless the model says so.
+    fn needs_no_time(&self) -> bool {
+        false
+    }
+
+    /// Whether anybody waits for an end. Unless the model says otherwise, whether any request has not ended. The state is absent where
+    /// programs are memoised.
+    fn is_open(&self, state: Option<&Self::State>, recorder: &Recorder<Self::Oracles>) -> bool {
+        let _ = state;
+        recorder.oracles(|oracles| oracles.unended() > 0)
+    }
+
     /// Whether others cannot go on without a node that has crashed: if so, nobody's request need end.
     fn needs(&self, state: &Self::State, node: NodeId, recorder: &Recorder<Self::Oracles>) -> bool {
         let _ = (state, node, recorder);

@@ -250,6 +250,19 @@ impl Model for Messages {
         matches!(self.manner, Manner::Narrow | Manner::Timed).then_some(harness::DRIFT)
     }
 
+    /// Of two requests for a connection that cross one is taken, and nobody waits until another one is made. (Where few messages are kept,
+    /// room comes with late acknowledgements.)
+    fn needs_no_time(&self) -> bool {
+        !matches!(self.manner, Manner::Narrow | Manner::Timed | Manner::Closed)
+    }
+
+    /// A message has yet to arrive.
+    fn is_open(&self, state: Option<&State>, _: &Recorder) -> bool {
+        let pairs = (0..self.nodes).flat_map(|from| (0..self.nodes).map(move |to| (from, to)));
+        let mut pairs = pairs.filter(|(from, to)| from != to);
+        state.is_some_and(|state| pairs.any(|(from, to)| self.broken(state, from, to).is_some()))
+    }
+
     fn meeting(&self) -> Meeting {
         match self.manner {
             Manner::Introduced => Meeting::Introduced,

@@ -310,6 +310,13 @@ impl Model for Calls {
         waits.then_some(DRIFT)
     }
 
+    /// Who looks whether a server lives, asks again or gives up does so where something went wrong. (A server that finds files waits a lease
+    /// for guests; one that is dead is forgotten by its lease; and where there is room for one message, there is once it is acknowledged.)
+    fn needs_no_time(&self) -> bool {
+        let dies = self.calls.iter().flatten().any(|(call, _)| *call == Call::Die);
+        !dies && !matches!(self.way, Way::Narrow | Way::DurableGuests)
+    }
+
     /// Without one client, or without one call.
     fn smaller(&self) -> Vec<Size> {
         let mut all = Vec::new();
