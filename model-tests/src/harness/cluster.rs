@@ -26,18 +26,36 @@ impl Member {
         Place { rt, mesh, node: node as u32, nodes: nodes as u32, incarnation, members: None }
     }
 
-    /// What its runtime and its connections keep although nobody asks for anything, by name. Messages may be unacknowledged: models have
-    /// no timer that would tell the sender.
-    pub fn leftovers(&self) -> [(&'static str, u64); 4] {
+    /// What its runtime and its connections keep although nobody asks for anything, by name, and what they have counted that cannot be.
+    /// Messages may be unacknowledged: models have no timer that would tell the sender.
+    pub fn leftovers(&self) -> [(&'static str, u64); 6] {
         let (audit, rt) = (self.mesh.audit(), self.rt.audit());
         let known = rt.sends + rt.unsignaled + rt.receives;
+        let [repeated, moved] = miscounted(&self.mesh.stats());
         [
             ("operations outstanding", audit.outstanding),
             ("operations waiting", audit.waiting),
             ("requests whose end nobody has looked at", rt.slots.abs_diff(known) as u64),
             ("operations posted to a connection that was known to be broken", rt.in_vain),
+            repeated,
+            moved,
         ]
     }
+}
+
+/// What a node's connections have counted that cannot be: what was sent before is repeated on a connection that is made again, and that
+/// one alone may be over another rail.
+fn miscounted(
+    MeshStats { reconnects, failovers, failbacks, messages_repeated, .. }: &MeshStats,
+) -> [(&'static str, u64); 2] {
+    let repeated = if *reconnects == 0 { *messages_repeated } else { 0 };
+    [
+        ("messages counted as repeated, and no connection that was made again", repeated),
+        (
+            "more changes of rails than connections that were made again",
+            (failovers + failbacks).saturating_sub(*reconnects),
+        ),
+    ]
 }
 
 /// Whether any node's connections have counted one of these.
@@ -205,4 +223,24 @@ fn join([a, b]: [Prepared<Sim>; 2], [of_a, of_b]: [Gid; 2]) {
     let (from_a, from_b) = (a.introduction(), b.introduction());
     a.adopt(&from_b).expect("both are ready");
     b.adopt(&from_a).expect("both are ready");
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_repeated_or_moved_without_a_new_connection_is_told() {
+        let told = |counted| miscounted(&counted).map(|(_, count)| count);
+        let again = MeshStats {
+            reconnects: 2,
+            failovers: 1,
+            failbacks: 1,
+            messages_repeated: 3,
+            ..MeshStats::default()
+        };
+        assert_eq!(told(again), [0, 0]);
+        assert_eq!(told(MeshStats { reconnects: 0, ..again }), [3, 2]);
+        assert_eq!(told(MeshStats { reconnects: 1, ..again }), [0, 1]);
+    }
 }

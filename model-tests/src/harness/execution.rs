@@ -8,7 +8,7 @@ use super::model::{Model, Unseen, cover};
 use super::recorder::{Accesses, Recorder};
 use crate::explore::{Coverage, Fingerprint, Stuck, TraceEvent, TransitionSystem, Violation};
 use crate::named::Named;
-use crate::oracle::Oracles;
+use crate::oracle::{Oracles, Standing};
 use std::hash::Hash;
 use std::rc::Rc;
 use weft_protocols::rt::fingerprint::StateHasher;
@@ -21,6 +21,8 @@ use weft_sim::memo::{ProgramCacheStats, Root};
 use weft_sim::profile::Profile;
 use weft_sim::{Config, Fabric, NodeId, Order};
 
+/// The promise that without a fault nobody waits for what only time brings; see [`Model::needs_no_time`].
+pub(super) const WAITS_FOR_TIME: &str = "no wait for time";
 /// The promise that a request ends, where it does not and nothing is left to happen.
 pub(super) const DEADLOCK: &str = "deadlock";
 /// The same where its node sleeps on a completion.
@@ -92,6 +94,8 @@ struct Losses {
     /// Another fault struck besides: then those who are left may wait for time-outs that no longer come, where time does not go on after a
     /// crash.
     other: bool,
+    /// A disk was full, or failed.
+    disks: bool,
 }
 
 /// The choice of an initial configuration, as an event: of a kind that the fabric does not have.
@@ -367,6 +371,22 @@ impl<M: Model> Execution<M> {
         self.running.as_ref().map_or(Vec::new(), |_| self.fabric.fingerprint_parts_of(&fingerprints))
     }
 
+    /// Whether nothing has gone wrong, and somebody waits all the same who needs no time to pass. Where nothing but time goes on, the
+    /// execution is over: what a time-out would bring comes too late.
+    fn waits_for_time(&self) -> bool {
+        let Some(Running { recorder, instance, .. }) = &self.running else { return false };
+        let is_unharmed = self.losses.crashed.is_empty() && !self.losses.other;
+        let state = instance.as_ref().map(|Instance { state, .. }| state);
+        is_unharmed && self.model.needs_no_time() && self.model.is_open(state, recorder)
+    }
+
+    /// Whether the fabric has something left that can happen.
+    fn goes_on(&self) -> bool {
+        let mut enabled = Vec::new();
+        self.fabric.enabled(&mut enabled);
+        !enabled.is_empty()
+    }
+
     /// Whether an execution with a crash is over once only time can go on: those who are left ask a dead node for a connection for
     /// ever, later and later.
     fn is_over_without_the_dead(&self) -> bool {
@@ -374,6 +394,16 @@ impl<M: Model> Execution<M> {
             return true;
         };
         self.model.drift().is_none() || !self.model.waits(state, &self.losses.crashed, recorder)
+    }
+
+    /// What was sent again though nothing went wrong and no answer was late: its receiver had no buffer for it.
+    fn not_ready(&self) -> Option<Violation> {
+        let stats = self.fabric.stats();
+        let again = stats.retransmitted;
+        let text =
+            || format!("{again} packets were sent again, since their receivers had no buffers for them");
+        let judges = stats.timeouts == 0 && !self.model.breaks_connections();
+        (judges && again > 0).then(|| Violation::new(Standing::NAME, text()))
     }
 
     /// What the oracles say of an end: what only an end shows, and, if requests did not end, why nothing will end them.
@@ -402,6 +432,9 @@ impl<M: Model> TransitionSystem for Execution<M> {
                 {
                     out.clear();
                 }
+                if out.first().is_some_and(|event| event.quiescent) && self.waits_for_time() {
+                    out.clear();
+                }
             }
             None => out.extend((0..self.model.configurations() as u64).map(|configuration| Enabled {
                 event: EventId(CONFIGURATION | configuration),
@@ -422,6 +455,7 @@ impl<M: Model> TransitionSystem for Execution<M> {
             let Taken { crashed, .. } = self.take_and_record(event, outcome, touched)?;
             self.event_log.take(event, outcome);
             self.losses.other |= outcome.is_fault() && crashed.is_none();
+            self.losses.disks |= FaultSet::OF_DISKS.contains(outcome);
             self.losses.crashed.extend(crashed);
             return Ok(());
         }
@@ -455,9 +489,13 @@ impl<M: Model> TransitionSystem for Execution<M> {
         if self.losses.other {
             self.model.rests_after_faults(*configuration, recorder);
         } else if self.losses.crashed.is_empty()
-            && let Some(broken) = recorder.unharmed()
+            && let Some(broken) = recorder.unharmed().or_else(|| self.not_ready())
         {
             return Err(broken);
+        }
+        if self.waits_for_time() && self.goes_on() {
+            let text = "nothing went wrong, something has yet to end, and only a time-out goes on";
+            return Err(Violation::new(WAITS_FOR_TIME, text));
         }
         let Some(Instance { state, members }) = instance else {
             if let Some(broken) = self.broken_at_end(recorder) {
@@ -467,7 +505,7 @@ impl<M: Model> TransitionSystem for Execution<M> {
             let FoundByNodes { violation, broke, .. } = self.found();
             return broke.filter(|_| judges).or(violation).map_or(Ok(()), Err);
         };
-        let Losses { crashed, other } = &self.losses;
+        let Losses { crashed, other, disks } = &self.losses;
         let excused = *other && self.model.drift().is_none()
             || crashed.iter().any(|&node| self.model.needs(state, node, recorder));
         match self.broken_at_end(recorder) {
@@ -477,9 +515,10 @@ impl<M: Model> TransitionSystem for Execution<M> {
             None if !crashed.is_empty() => self.model.finish_without(state, crashed, members),
             None => {
                 match (!other && !self.model.breaks_connections()).then(|| first_broke(members)).flatten() {
-                    Some(broke) => Err(broke),
-                    None => self.model.finish(state, members, recorder),
+                    Some(broke) => return Err(broke),
+                    None => self.model.finish(state, members, recorder)?,
                 }
+                if *disks { Ok(()) } else { self.model.judge_disks(state, &self.fabric, recorder) }
             }
         }
     }

@@ -17,6 +17,8 @@ mod of_system;
 mod quits;
 mod recorder;
 mod requests;
+#[cfg(test)]
+mod unharmed_tests;
 
 pub use at_rest::{all_at_rest, at_rest};
 pub use cluster::{DRIFT, Meeting, Member, Shape, any_counted, with_timers};
@@ -82,7 +84,9 @@ impl<M: Model> ModelFactory for Harness<M> {
         let of_oracles = self.model.oracles().promises().into_iter().map(|(name, _)| name);
         let of_all =
             [Leaks::NAME, Conduct::NAME, Standing::NAME, execution::DEADLOCK, execution::LOST_WAKE_UP];
-        of_oracles.chain(self.model.promises().iter().copied()).chain(of_all).collect()
+        let of_time = self.model.needs_no_time().then_some(execution::WAITS_FOR_TIME);
+        let of_model = self.model.promises().iter().copied().chain(of_time);
+        of_oracles.chain(of_model).chain(of_all).collect()
     }
 
     fn faults(&self) -> FaultSet {

@@ -82,6 +82,19 @@ pub trait Model {
         recorder.oracles(|oracles| oracles.unended() > 0)
     }
 
+    /// Whether without a fault nobody waits for what only time brings: no time-out, and nothing that is tried again after a while, is needed
+    /// for anything that is [open](Model::is_open) to end. No, unless the model says so.
+    fn needs_no_time(&self) -> bool {
+        false
+    }
+
+    /// Whether anybody waits for an end. Unless the model says otherwise, whether any request has not ended. The state is absent where
+    /// programs are memoised.
+    fn is_open(&self, state: Option<&Self::State>, recorder: &Recorder<Self::Oracles>) -> bool {
+        let _ = state;
+        recorder.oracles(|oracles| oracles.unended() > 0)
+    }
+
     /// Whether others cannot go on without a node that has crashed: if so, nobody's request need end.
     fn needs(&self, state: &Self::State, node: NodeId, recorder: &Recorder<Self::Oracles>) -> bool {
         let _ = (state, node, recorder);
@@ -109,7 +122,8 @@ pub trait Model {
     fn oracles(&self) -> Self::Oracles;
 
     /// The names of the promises that the model itself judges, beside its oracles': those of the violations that
-    /// [`finish`](Model::finish) and [`violation_at`](Model::violation_at) find, nothing left over and a node's conduct aside.
+    /// [`finish`](Model::finish), [`judge_disks`](Model::judge_disks) and [`violation_at`](Model::violation_at) find, nothing left over and a
+    /// node's conduct aside.
     fn promises(&self) -> &'static [&'static str] {
         &[]
     }
@@ -243,6 +257,22 @@ pub trait Model {
         members: &[Member],
     ) -> Result<(), Violation> {
         let _ = (state, crashed, members);
+        Ok(())
+    }
+
+    /// Judges what a power cut would leave of the nodes' disks at an end at which every request has ended, nobody has crashed for good, and no
+    /// disk has failed. Nothing, unless the model says so.
+    ///
+    /// # Errors
+    ///
+    /// The promise that was broken.
+    fn judge_disks(
+        &self,
+        state: &Self::State,
+        fabric: &Fabric,
+        recorder: &Recorder<Self::Oracles>,
+    ) -> Result<(), Violation> {
+        let _ = (state, fabric, recorder);
         Ok(())
     }
 

@@ -114,4 +114,11 @@ impl<V: Verbs> Memory<V> {
     pub fn holdings(&self) -> Holdings {
         Holdings { segments: self.segments.len() as u64, ..self.pool.holdings() }
     }
+
+    /// Bytes that are neither free nor a segment's, or both.
+    pub fn astray(&self) -> u64 {
+        let Holdings { held, free, .. } = self.pool.holdings();
+        let taken: u64 = self.segments.values().map(|kept| u64::from(kept.block.len)).sum();
+        held.abs_diff(free + taken)
+    }
 }

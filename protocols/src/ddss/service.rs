@@ -160,6 +160,18 @@ impl<V: Verbs> Ddss<V> {
         if self.0.following.is_some() { 0 } else { released as u64 }
     }
 
+    /// Segments that are kept here no more, and whose memory is not free all the same; none is counted once keys could not be revoked.
+    pub fn unfreed(&self) -> u64 {
+        let held = self.0.memory.borrow().holdings().segments;
+        let kept = self.0.home.borrow().keys().count() as u64;
+        if self.0.stats.borrow().unrevoked > 0 { 0 } else { held.abs_diff(kept) }
+    }
+
+    /// Bytes of this node's memory for segments that are neither free nor a segment's, or both.
+    pub fn astray(&self) -> u64 {
+        self.0.memory.borrow().astray()
+    }
+
     /// Calls that wait for a turn at segments that this node keeps.
     pub fn waiting(&self) -> u64 {
         self.0.home.borrow().waiting() as u64

@@ -124,6 +124,8 @@ pub struct DsmAudit {
     pub held: Vec<(PageId, Access, u64)>,
     /// The objects that are freed, or are being.
     pub freed: Vec<ObjectId>,
+    /// Of the freed ones those that there is memory for still.
+    pub unfreed: Vec<ObjectId>,
 }
 
 /// How shared memory at a node learns who is alive.
@@ -401,7 +403,10 @@ impl<V: Verbs, R: Reading> Dsm<V, R> {
                 }
             }
         }
-        DsmAudit { book: book.collect(), held, freed: self.0.frees.borrow().all() }
+        let frees = self.0.frees.borrow();
+        let there = self.0.memory.objects().into_iter().map(|object| object.cut.object);
+        let unfreed = there.filter(|object| frees.has_forgotten(*object)).collect();
+        DsmAudit { book: book.collect(), held, freed: frees.all(), unfreed }
     }
 }
 

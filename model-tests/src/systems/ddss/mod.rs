@@ -449,11 +449,13 @@ impl System for Segments {
 }
 
 /// What a node has not done.
-fn leftovers<V: Verbs>(ddss: &Ddss<V>) -> [(&'static str, u64); 3] {
+fn leftovers<V: Verbs>(ddss: &Ddss<V>) -> [(&'static str, u64); 5] {
     [
         ("requests to homes not answered", ddss.unanswered()),
         ("calls that wait for a turn", ddss.waiting()),
         ("released segments among those that are open", ddss.released()),
+        ("segments that are gone and whose memory is not free", ddss.unfreed()),
+        ("bytes that are neither free nor a segment's", ddss.astray()),
     ]
 }
 

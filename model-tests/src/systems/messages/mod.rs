@@ -5,6 +5,7 @@
 
 pub mod delivery;
 mod expel;
+mod guests;
 pub mod history;
 mod meter;
 mod misused;

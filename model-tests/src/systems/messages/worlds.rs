@@ -18,13 +18,14 @@ const CHANNEL: Channel = Channel(0);
 
 /// The worlds of the transport.
 pub fn worlds() -> Vec<Entry> {
-    use Manner::{Closed, Introduced, Narrow, Shallow, Standby, Timed, Unmet, Usual};
+    use Manner::{Closed, Introduced, Narrow, OneWay, Shallow, Standby, Timed, Unmet, Usual};
     let messages = worlds! { KEYS;
         "messages" make(Usual) Held, "the transport: each node sends a message to each other one";
         "planted-resumes-from-sent" make(Manner::Planted(Planted::ResumesFromSent)) ViolatedUnderFaults,
             "a new connection resumes from what was sent, and not from what was received";
         "messages-narrow" make(Narrow) Held, "the same, with room for few messages, and those long";
         "messages-shallow" make(Shallow) Held, "the same, with as many places in a send queue as messages";
+        "messages-one-way" make(OneWay) Held, "the same of one node that connects and sends more than the other, which says nothing, has buffers for";
         "messages-timed" make(Timed) Held, "the same, with late acknowledgements, and probes of who stays silent";
         "messages-met" make(Introduced) Held, "the same, over connections that nodes make without a manager";
         "messages-unmet" make(Unmet) Held, "the same, and no connection is there before it is needed";
@@ -34,6 +35,7 @@ pub fn worlds() -> Vec<Entry> {
     let others = [
         super::rails::worlds(),
         super::expel::worlds(),
+        super::guests::worlds(),
         super::operations::worlds(),
         super::misused::worlds(),
     ];
@@ -49,6 +51,9 @@ pub enum Manner {
     Narrow,
     /// No more places in a send queue than messages that are kept.
     Shallow,
+    /// The first node connects and sends, and the others say nothing: it gets its credits back by frames that say nothing else, and its first
+    /// frames come before the connection is said to stand.
+    OneWay,
     /// Timers of acknowledgements and probes.
     Timed,
     /// Connections that are made by hand.
@@ -74,10 +79,15 @@ const KEYS: &[Key] = &[
 ];
 
 fn make(size: &Size, manner: Manner) -> Result<Messages, SizeError> {
-    let usual = if matches!(manner, Manner::Narrow | Manner::Shallow) { 4 } else { 1 };
+    let usual = match manner {
+        Manner::Narrow | Manner::Shallow => 4,
+        // Twice as many as there are credits, and more than there are buffers.
+        Manner::OneWay => 12,
+        _ => 1,
+    };
     let (nodes, messages) = (size.number("nodes")?.unwrap_or(2), size.number("requests")?.unwrap_or(usual));
     size.within("nodes", nodes, 2..=8)?;
-    size.within("requests", messages, 1..=8)?;
+    size.within("requests", messages, 1..=if manner == Manner::OneWay { 16 } else { 8 })?;
     let rails = size.number("rails")?.unwrap_or(match manner {
         Manner::Planted(_) | Manner::Standby => 2,
         _ => 1,
@@ -123,7 +133,8 @@ impl Messages {
         member.rt.spawn(listen(inbox, node, Rc::clone(ledger), recorder.clone(), leaves));
         let (rt, mesh, ledger, recorder) =
             (member.rt.clone(), member.mesh.clone(), Rc::clone(ledger), recorder.clone());
-        let (nodes, messages) = (self.nodes, self.messages);
+        let is_silent = self.manner == Manner::OneWay && node > 0;
+        let (nodes, messages) = (self.nodes, if is_silent { 0 } else { self.messages });
         let length = if self.manner == Manner::Narrow { LONG } else { SHORT };
         member.rt.spawn(async move {
             for number in 0..messages {
@@ -239,10 +250,23 @@ impl Model for Messages {
         matches!(self.manner, Manner::Narrow | Manner::Timed).then_some(harness::DRIFT)
     }
 
+    /// Of two requests for a connection that cross one is taken, and nobody waits until another one is made. (Where few messages are kept,
+    /// room comes with late acknowledgements.)
+    fn needs_no_time(&self) -> bool {
+        !matches!(self.manner, Manner::Narrow | Manner::Timed | Manner::Closed)
+    }
+
+    /// A message has yet to arrive.
+    fn is_open(&self, state: Option<&State>, _: &Recorder) -> bool {
+        let pairs = (0..self.nodes).flat_map(|from| (0..self.nodes).map(move |to| (from, to)));
+        let mut pairs = pairs.filter(|(from, to)| from != to);
+        state.is_some_and(|state| pairs.any(|(from, to)| self.broken(state, from, to).is_some()))
+    }
+
     fn meeting(&self) -> Meeting {
         match self.manner {
             Manner::Introduced => Meeting::Introduced,
-            Manner::Unmet => Meeting::Unmet,
+            Manner::Unmet | Manner::OneWay => Meeting::Unmet,
             _ => Meeting::Joined,
         }
     }
@@ -253,11 +277,12 @@ impl Model for Messages {
         Shape { nodes: self.nodes, wait: Wait::Poll, home: None, one_by_one: true }
     }
 
-    /// Restarts, too: a peer is told of them. What was on its way to who left is lost, whatever was promised.
+    /// Restarts, too: a peer is told of them. What was on its way to who left is lost, whatever was promised. And of one that says nothing,
+    /// and whose end has broken, nobody hears who does not ask after what is not acknowledged.
     fn usual_faults(&self) -> FaultSet {
         let survived = FaultSet::TIMELESS.without(Outcome::Crash);
         match self.manner {
-            Manner::Closed => FaultSet::NONE,
+            Manner::Closed | Manner::OneWay => FaultSet::NONE,
             Manner::Narrow | Manner::Timed => survived.without(Outcome::Restart),
             _ => survived,
         }
@@ -307,9 +332,33 @@ impl Model for Messages {
         sink.sometimes("a queue pair was fenced", any(|stats| stats.fences));
         sink.sometimes("a peer was found to be new", any(|stats| stats.peer_resets));
         sink.sometimes("messages to a node that restarted may be lost", lost);
+        if self.manner == Manner::OneWay {
+            sink.sometimes("a frame said only what was owed", any(|stats| stats.control_frames));
+        }
         if self.rails > 1 {
             sink.sometimes("a connection went over another rail", any(|stats| stats.failovers));
             sink.sometimes("a connection went back to a better rail", any(|stats| stats.failbacks));
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::explore::{Options, explore};
+    use crate::harness::Harness;
+    use std::ops::ControlFlow;
+
+    #[test]
+    fn who_says_nothing_gives_credits_back_before_its_buffers_are_used_up() {
+        let model = make(&Size::default(), Manner::OneWay).expect("the usual size");
+        let mut harness = Harness::new("one way", model);
+        let report = explore(&mut harness, &Options::default(), &mut |_| ControlFlow::Continue(()));
+        let report = report.expect("explores");
+        assert!(
+            report.held() && report.exhaustive,
+            "{:?}",
+            report.counterexample.map(|found| found.violation)
+        );
     }
 }

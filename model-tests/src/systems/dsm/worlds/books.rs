@@ -31,6 +31,9 @@ pub fn books<R: Reading>(
         if let Some((page, ..)) = kept {
             return Err(format!("{node} holds minipage {} of what it has freed", page.index));
         }
+        if let Some(object) = audit.unfreed.first() {
+            return Err(format!("{node} has memory for {object:?}, which it has freed"));
+        }
     }
     let mut held: BTreeMap<PageId, Vec<(Rank, Access, u64)>> = BTreeMap::new();
     for (node, audit) in &audits {

@@ -57,6 +57,8 @@ pub(super) enum Course {
     Leaves,
     /// Connections have room for one message; who asks watches the lock's home meanwhile.
     Narrow,
+    /// Who holds alone goes on sharing.
+    Downgrades,
 }
 
 /// What a node has of the lock, as one who looks from outside finds it.
@@ -106,6 +108,27 @@ impl State {
             let member = &self.members[*node];
             last.as_ref().is_some_and(|last| !last.contains(member.me())) && !member.is_out()
         })
+    }
+
+    /// Whether nothing is under way, and all members of the last view act in it: then what lock services keep is of that view.
+    fn is_settled(&self) -> bool {
+        let Some(last) = self.last() else { return false };
+        let is_still = |mesh: &Mesh<Sim>| {
+            let audit = mesh.audit();
+            audit.outstanding + audit.waiting == 0
+        };
+        let acts_in_it = |member: &members::Member| {
+            let view = self.members[member.rank.index()].view();
+            view.is_some_and(|view| view.id == last.id)
+        };
+        self.meshes.iter().all(is_still) && last.members.iter().all(acts_in_it)
+    }
+
+    /// What a node keeps of the locks that has its part in them, once all is settled.
+    fn leftovers(&self, node: usize) -> Vec<(&'static str, u64)> {
+        let is_member = self.last().is_some_and(|last| last.contains(self.members[node].me()));
+        let judges = is_member && !self.has_lost_its_part(node) && self.is_settled();
+        if judges { Locks::leftovers(&self.services[node]) } else { Vec::new() }
     }
 
     /// Whether nothing can tell a node what became of it: all who live and have left it out have ended its connections at their ends,
@@ -166,9 +189,9 @@ async fn client(
     modes: Vec<Mode>,
     (held, told, granted): (Held, Rc<Cell<bool>>, impl Fn(u64)),
     recorder: Recorder,
-    watches: bool,
+    course: Course,
 ) {
-    let _watch = watches.then(|| members.watch(Rank::from_index(0)));
+    let _watch = (course == Course::Narrow).then(|| members.watch(Rank::from_index(0)));
     for (number, mode) in (0..).zip(modes) {
         let request = RequestId { client: ClientId { node, index: 0 }, number };
         let record = |what| {
@@ -184,6 +207,16 @@ async fn client(
         granted(members.view().map_or(0, |view| view.id.number));
         *held.borrow_mut() = Some(grant);
         rt.yield_now().at((number, "holds")).await;
+        // One whose lease has run out may be lost already.
+        let downgrades = course == Course::Downgrades && mode == Mode::Exclusive;
+        let counting = held.borrow_mut().take_if(|grant| downgrades && grant.counts());
+        if let Some(mut grant) = counting {
+            if grant.downgrade().await.is_ok() {
+                record(What::Downgraded { token: grant.token() });
+            }
+            *held.borrow_mut() = Some(grant);
+            rt.yield_now().at((number, "shares")).await;
+        }
         let grant = held.borrow_mut().take();
         match grant {
             // (In the past, but not at no time at all: the lease may be renewed yet.)
@@ -305,7 +338,6 @@ impl Model for AmongMembers {
             let (first, later) = (state.first.number, Rc::clone(&state.granted_later));
             let granted = move |view| later.set(later.get() || view > first);
             let place = (node as u32, self.key());
-            let watches = self.course == Course::Narrow;
             let asks = client(
                 (rt, service),
                 members,
@@ -313,7 +345,7 @@ impl Model for AmongMembers {
                 modes,
                 (held, told, granted),
                 recorder.clone(),
-                watches,
+                self.course,
             );
             drop(nodes[node].rt.spawn(asks));
         }
@@ -357,7 +389,7 @@ impl Model for AmongMembers {
     }
 
     fn violation_at(&self, state: &State, node: usize, _: &Member) -> Option<Violation> {
-        at_rest(node, Locks::conduct(&state.services[node].stats().into()), [])
+        at_rest(node, Locks::conduct(&state.services[node].stats().into()), state.leftovers(node))
     }
 
     fn coverage(&self, state: &State, _: &[Member], sink: &mut Coverage) {
@@ -365,6 +397,11 @@ impl Model for AmongMembers {
         sink.sometimes("another view began", state.members.iter().any(|of| view(of) > state.first.number));
         sink.sometimes("something was granted in it", state.granted_later.get());
         sink.sometimes("a node was left out alive", state.members.iter().any(Members::is_out));
+        sink.sometimes("what lock services keep was judged", state.is_settled());
+        if self.course == Course::Downgrades {
+            let downgrades = state.services.iter().any(|service| service.stats().downgrades > 0);
+            sink.sometimes("who held alone went on sharing", downgrades);
+        }
     }
 }
 

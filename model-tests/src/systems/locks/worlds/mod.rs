@@ -99,7 +99,7 @@ fn with_strangers() -> Vec<Entry> {
 
 /// Locks among members.
 fn among_members() -> Vec<Entry> {
-    use Course::{Leaves, Narrow, Stays};
+    use Course::{Downgrades, Leaves, Narrow, Stays};
     use Scheme::{Ncosed, Srsl};
     worlds! { Requests::KEYS;
         "srsl-members" of_members(Srsl, ",x,x", Stays) Held,
@@ -113,6 +113,10 @@ fn among_members() -> Vec<Entry> {
             "the lock server among members, whose connections have room for one message";
         "ncosed-members-narrow" of_members(Ncosed, ",x,s", Narrow) Held,
             "N-CoSED among members, whose connections have room for one message";
+        "srsl-members-downgrades" of_members(Srsl, ",x,s", Downgrades) Held,
+            "the lock server among members: who holds alone goes on sharing";
+        "ncosed-members-downgrades" of_members(Ncosed, ",x,s", Downgrades) Held,
+            "N-CoSED among members: who holds alone goes on sharing";
     }
 }
 

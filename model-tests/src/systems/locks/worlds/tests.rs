@@ -1,5 +1,6 @@
 use super::*;
 use crate::explore::{ModelFactory, TransitionSystem};
+use weft_protocols::locks::LockStats;
 
 #[test]
 fn every_reading_of_the_paper_is_a_world() {
@@ -43,4 +44,13 @@ fn a_lock_world_is_set_up_once() {
         }
         assert!(ends.windows(2).all(|pair| pair[0] == pair[1]), "{scheme:?}");
     }
+}
+
+#[test]
+fn a_grant_that_is_counted_twice_or_as_late_is_told() {
+    let told = |since| service::miscounted(&since).map(|(_, count)| count);
+    let once = LockStats { requests: 1, grants: 1, ..LockStats::default() };
+    assert_eq!(told(once), [0; 3]);
+    assert_eq!(told(LockStats { grants: 2, ..once }), [1, 0, 0]);
+    assert_eq!(told(LockStats { late_grants: 1, abandoned: 1, ..once }), [0, 1, 1]);
 }

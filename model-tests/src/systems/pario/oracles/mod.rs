@@ -94,6 +94,11 @@ impl FileOracles {
         self
     }
 
+    /// The names of which it is known whether they are there, and the file that has one, where that is known, too.
+    pub fn known_names(&self) -> Vec<(u32, bool, Option<u64>)> {
+        self.names.known().collect()
+    }
+
     fn restarted(&mut self, node: u32, at: Nanos) {
         let serves = node < self.servers;
         self.causes.restarted(node, serves);

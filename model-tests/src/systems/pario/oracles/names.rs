@@ -77,6 +77,12 @@ impl Names {
         }
     }
 
+    /// The names of which it is known whether they are there, and the file that has one, where that is known, too.
+    pub(super) fn known(&self) -> impl Iterator<Item = (u32, bool, Option<u64>)> {
+        let stable = self.names.iter().filter(|(_, name)| name.changing == 0);
+        stable.filter_map(|(number, name)| Some((*number, name.there?, name.handle)))
+    }
+
     fn called(&mut self, request: RequestId, call: Call) {
         // Of which names it may be told.
         let tells_of = |number| match call {

@@ -4,6 +4,7 @@ mod calls;
 mod published;
 mod remote;
 mod shipped;
+mod stores;
 mod whole;
 
 use super::history::{Event, What};
@@ -99,6 +100,11 @@ impl InOrder {
     /// The same of these oracles.
     fn of(oracles: FileOracles) -> InOrder {
         InOrder { oracles, whole: None, events: 0 }
+    }
+
+    /// What is known of names; see [`FileOracles::known_names`].
+    fn known_names(&self) -> Vec<(u32, bool, Option<u64>)> {
+        self.oracles.known_names()
     }
 
     /// The same where all transfers are of one unit.

@@ -7,6 +7,7 @@ use super::super::history::{self, Cells, Event, What, Why};
 use super::super::workload::PfWork;
 use super::InOrder;
 use super::calls::Call;
+use super::shipped::Called;
 use crate::harness::Recorder;
 use crate::history::RequestId;
 use crate::record::Record;
@@ -14,6 +15,17 @@ use weft_protocols::pario::remote::{Remote, RemoteError, Reply, Request};
 use weft_protocols::pario::{FsError, Handle, Pario};
 use weft_protocols::rt::Rt;
 use weft_sim::Sim;
+
+/// Whether each name has the same file from where a client looks at it to where it cuts it.
+pub(super) fn cuts_what_it_looked_at(calls: &[Vec<Called>]) -> bool {
+    let clients = |does: fn(&Called) -> bool| {
+        (0..calls.len()).filter(|client| calls[*client].iter().any(does)).collect::<Vec<usize>>()
+    };
+    let cut = clients(|(call, _)| *call == Call::Cut);
+    let change = clients(|(call, _)| call.changes_names());
+    let drop = clients(|(call, quits)| call.changes_names() && *quits);
+    cut.is_empty() || (drop.is_empty() && cut.iter().all(|client| change.iter().all(|other| other == client)))
+}
 
 /// What asks a daemon, and tells of it.
 pub(super) struct Caller {

@@ -8,7 +8,8 @@ use super::super::requests::{Request, Tile};
 use super::super::workload::{Access, Durable, Keep, Mover, PfWork};
 use super::super::{Files, Service};
 use super::calls::Call;
-use super::remote::Caller;
+use super::remote::{Caller, cuts_what_it_looked_at};
+use super::stores::{self, STORES};
 use super::{InOrder, NAMES};
 use crate::explore::{Coverage, Size, SizeError, Violation};
 use crate::fields::Span;
@@ -23,7 +24,7 @@ use weft_protocols::pario::{File, FsConfig, FsError, FsStats, Group, Pario};
 use weft_protocols::rt::Rt;
 use weft_protocols::transport::{GuestConfig, MeshConfig};
 use weft_sim::explore::{FaultSet, Outcome};
-use weft_sim::{NodeId, Sim};
+use weft_sim::{Fabric, NodeId, Sim};
 use weft_verbs::{Nanos, Wait};
 
 /// Cells of the one file: each is a strip and a unit.
@@ -136,7 +137,7 @@ pub(super) struct Calls {
 }
 
 /// A call, and whether its user may drop it at any moment.
-type Called = (Call, bool);
+pub(super) type Called = (Call, bool);
 
 pub(super) fn make(size: &Size, way: Way, calls: &str) -> Result<Calls, SizeError> {
     let text = size.text("calls").unwrap_or_else(|| calls.to_string());
@@ -178,17 +179,6 @@ pub(super) fn make(size: &Size, way: Way, calls: &str) -> Result<Calls, SizeErro
         return Err(SizeError(why.to_string()));
     }
     Ok(Calls { way, calls })
-}
-
-/// Whether each name has the same file from where a client looks at it to where it cuts it.
-fn cuts_what_it_looked_at(calls: &[Vec<Called>]) -> bool {
-    let clients = |does: fn(&Called) -> bool| {
-        (0..calls.len()).filter(|client| calls[*client].iter().any(does)).collect::<Vec<usize>>()
-    };
-    let cut = clients(|(call, _)| *call == Call::Cut);
-    let change = clients(|(call, _)| call.changes_names());
-    let drop = clients(|(call, quits)| call.changes_names() && *quits);
-    cut.is_empty() || (drop.is_empty() && cut.iter().all(|client| change.iter().all(|other| other == client)))
 }
 
 /// A client's file, from the warm-up on.
@@ -253,6 +243,12 @@ impl Calls {
 
     /// Whether no client has a file open at the end. One that was struck is not heard of again.
     fn closes_all(&self) -> bool {
+        let all_live = !self.way.has_disk() || self.mortal().is_some();
+        all_live && self.each_closes()
+    }
+
+    /// Whether no client has a file open at the end that lives until then.
+    fn each_closes(&self) -> bool {
         let is_open = |calls: &Vec<Called>| {
             calls.iter().fold(false, |open, (call, _)| match call {
                 Call::Write | Call::Read | Call::Hold => true,
@@ -260,9 +256,8 @@ impl Calls {
                 _ => open,
             })
         };
-        let all_live = !self.way.has_disk() || self.mortal().is_some();
         let are_open_at_first = self.has_file_at_first() && self.calls.iter().any(Vec::is_empty);
-        all_live && !are_open_at_first && !self.calls.iter().any(is_open)
+        !are_open_at_first && !self.calls.iter().any(is_open)
     }
 
     /// Whether a file is there from the start: nobody makes it, and somebody reads or writes it.
@@ -313,6 +308,13 @@ impl Model for Calls {
             || self.way == Way::Narrow
             || (self.way.has_disk() && self.has_group());
         waits.then_some(DRIFT)
+    }
+
+    /// Who looks whether a server lives, asks again or gives up does so where something went wrong. (A server that finds files waits a lease
+    /// for guests; one that is dead is forgotten by its lease; and where there is room for one message, there is once it is acknowledged.)
+    fn needs_no_time(&self) -> bool {
+        let dies = self.calls.iter().flatten().any(|(call, _)| *call == Call::Die);
+        !dies && !matches!(self.way, Way::Narrow | Way::DurableGuests)
     }
 
     /// Without one client, or without one call.
@@ -367,6 +369,26 @@ impl Model for Calls {
         let oracles = oracles.asking_again(way.has_disk()).of_guests(way.has_guests());
         let oracles = InOrder::of(oracles.of_groups(self.has_group()));
         if way == Way::Unit { oracles.of_one_unit() } else { oracles }
+    }
+
+    fn promises(&self) -> &'static [&'static str] {
+        &[STORES]
+    }
+
+    fn judge_disks(
+        &self,
+        state: &State,
+        fabric: &Fabric,
+        recorder: &Recorder<InOrder>,
+    ) -> Result<(), Violation> {
+        if !self.way.has_disk() {
+            return Ok(());
+        }
+        let known = stores::known(recorder.oracles(InOrder::known_names), &self.work());
+        let servers = self.way.servers();
+        let mut clients = state.services.iter().skip(servers as usize);
+        let all_closed = self.each_closes() && clients.all(|client| client.life == 0);
+        stores::judge_power_cuts(fabric, servers, &known, all_closed)
     }
 
     fn warms_up(&self) -> bool {

@@ -1,0 +1,127 @@
+//! What is asked of every execution without a fault: that no receiver was without a buffer, and of some that nobody waited for time.
+
+use super::{Harness, Meeting, Member, Model, Recorder, Shape};
+use crate::by_hand;
+use crate::explore::{ModelFactory, Options, explore};
+use std::cell::Cell;
+use std::ops::ControlFlow;
+use std::rc::Rc;
+use weft_protocols::rt::{BufferGuard, CompletionSink, Local, QpHandle};
+use weft_sim::Sim;
+use weft_sim::explore::FaultSet;
+use weft_verbs::{AccessFlags, Context, Nanos, QpCaps, SendOp, Wait};
+
+/// The promise of a model that is broken without a fault.
+fn broken(model: impl Model) -> Option<String> {
+    let mut harness = Harness::new("two nodes", model);
+    let explored = explore(&mut harness, &Options::default(), &mut |_| ControlFlow::Continue(()));
+    let found = explored.expect("explores").counterexample?;
+    assert!(harness.promises().contains(&&*found.violation.oracle), "{}", found.violation);
+    Some(found.violation.oracle)
+}
+
+/// The first node sends the second one a message, by a connection without credits.
+struct Sends {
+    /// The buffer is posted before the message is. Otherwise in a step of the second node.
+    is_ready: bool,
+}
+
+fn queue(member: &Member) -> QpHandle<Sim> {
+    let pd = member.rt.context().alloc_pd().expect("there is one");
+    member.rt.create_qp(&pd, QpCaps::default()).expect("the usual one")
+}
+
+impl Model for Sends {
+    type State = [QpHandle<Sim>; 2];
+    type Oracles = ();
+
+    fn shape(&self) -> Shape {
+        Shape { nodes: 2, wait: Wait::Poll, home: None, one_by_one: true }
+    }
+
+    fn meeting(&self) -> Meeting {
+        Meeting::Unmet
+    }
+
+    fn usual_faults(&self) -> FaultSet {
+        FaultSet::NONE
+    }
+
+    fn oracles(&self) {}
+
+    fn start(&self, _: usize, members: &[Member], _: &Recorder<()>) -> [QpHandle<Sim>; 2] {
+        let [sender, receiver] = members else { unreachable!("the shape has two nodes") };
+        let [from, to] = [queue(sender), queue(receiver)];
+        let ends = (sender.rt.context(), from.qp());
+        by_hand::connect(ends, (receiver.rt.context(), to.qp()), AccessFlags::empty()).expect("they are new");
+        let posts = to.clone();
+        let post = move || {
+            posts.post_recv(&CompletionSink::new(), 0, BufferGuard::Nothing).expect("there is room");
+        };
+        match self.is_ready {
+            true => post(),
+            false => drop(receiver.rt.spawn(async move { post() })),
+        }
+        let sends = from.clone();
+        drop(sender.rt.spawn(async move {
+            let op = SendOp::Send { imm: None };
+            let sent = sends.post(op, Local::Guarded(BufferGuard::Nothing)).expect("there is room");
+            drop(sent.await);
+        }));
+        [from, to]
+    }
+}
+
+#[test]
+fn a_receiver_without_a_buffer_is_told_though_the_message_comes_in_the_end() {
+    assert_eq!(broken(Sends { is_ready: false }).as_deref(), Some("standing"));
+    assert_eq!(broken(Sends { is_ready: true }), None);
+}
+
+/// The first node has something to do, after a while.
+struct Dawdles {
+    needs_no_time: bool,
+}
+
+impl Model for Dawdles {
+    type State = Rc<Cell<bool>>;
+    type Oracles = ();
+
+    fn shape(&self) -> Shape {
+        Shape { nodes: 2, wait: Wait::Poll, home: None, one_by_one: true }
+    }
+
+    fn meeting(&self) -> Meeting {
+        Meeting::Unmet
+    }
+
+    fn usual_faults(&self) -> FaultSet {
+        FaultSet::NONE
+    }
+
+    fn oracles(&self) {}
+
+    fn needs_no_time(&self) -> bool {
+        self.needs_no_time
+    }
+
+    fn is_open(&self, state: Option<&Rc<Cell<bool>>>, _: &Recorder<()>) -> bool {
+        state.is_some_and(|is_done| !is_done.get())
+    }
+
+    fn start(&self, _: usize, members: &[Member], _: &Recorder<()>) -> Rc<Cell<bool>> {
+        let is_done = Rc::<Cell<bool>>::default();
+        let (rt, done) = (members[0].rt.clone(), Rc::clone(&is_done));
+        drop(members[0].rt.spawn(async move {
+            rt.sleep(Nanos::from_millis(1)).await;
+            done.set(true);
+        }));
+        is_done
+    }
+}
+
+#[test]
+fn who_waits_for_a_timer_is_told_where_no_time_is_needed() {
+    assert_eq!(broken(Dawdles { needs_no_time: true }).as_deref(), Some("no wait for time"));
+    assert_eq!(broken(Dawdles { needs_no_time: false }), None);
+}
