@@ -17,8 +17,11 @@ pub trait Network: Clone + Send + Sync + 'static {
     /// Listens at an address of this machine.
     fn bind(&self, at: &Endpoint) -> impl Future<Output = io::Result<Self::Listener>> + Send;
 
-    /// Connects to an address, or to the first one of a name that answers.
-    fn connect(&self, to: &Endpoint) -> impl Future<Output = io::Result<Self::Stream>> + Send;
+    /// The addresses of a machine, in the order in which they are to be tried.
+    fn resolve(&self, of: &Endpoint) -> impl Future<Output = io::Result<Vec<SocketAddr>>> + Send;
+
+    /// Connects to an address.
+    fn connect(&self, to: SocketAddr) -> impl Future<Output = io::Result<Self::Stream>> + Send;
 }
 
 /// Where streams arrive.
@@ -122,8 +125,12 @@ impl Network for Tcp {
         tokio::net::TcpListener::bind((at.host.as_str(), at.port)).await
     }
 
-    async fn connect(&self, to: &Endpoint) -> io::Result<tokio::net::TcpStream> {
-        let stream = tokio::net::TcpStream::connect((to.host.as_str(), to.port)).await?;
+    async fn resolve(&self, of: &Endpoint) -> io::Result<Vec<SocketAddr>> {
+        tokio::net::lookup_host((of.host.as_str(), of.port)).await.map(Iterator::collect)
+    }
+
+    async fn connect(&self, to: SocketAddr) -> io::Result<tokio::net::TcpStream> {
+        let stream = tokio::net::TcpStream::connect(to).await?;
         // Messages are short and waited for.
         stream.set_nodelay(true)?;
         Ok(stream)
