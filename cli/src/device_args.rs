@@ -29,7 +29,7 @@ pub struct NodeArgs {
     #[arg(long, value_name = "HOST")]
     pub meet: Option<String>,
     /// The TCP port at which they meet [default: 7471]
-    #[arg(long, value_name = "PORT")]
+    #[arg(long, value_name = "PORT", value_parser = clap::value_parser!(u16).range(1..))]
     pub port: Option<u16>,
     /// The file with the run's secret, the same one on every machine; without it whoever reaches the port can take part
     #[arg(long, value_name = "FILE")]

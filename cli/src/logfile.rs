@@ -2,9 +2,10 @@
 
 use crate::exit::Failure;
 use crate::part::part_beside;
+use rustix::fs::{Access, access};
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, BufWriter, Write};
-use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
+use std::os::unix::fs::{FileTypeExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -23,8 +24,15 @@ impl LogFile {
     /// Begins a file that holds `what`, and refuses now what would fail at the end: a directory, a file that may not be written,
     /// a directory that takes no new file.
     pub fn create(path: &Path, what: &'static str) -> Result<LogFile, Failure> {
-        LogFile::open(path, what)
-            .map_err(|e| Failure::bad_input(format!("cannot write {what} {}: {e}", path.display())))
+        LogFile::open(path, what).map_err(|e| refused(path, what, &e))
+    }
+
+    /// Refuses the same, and leaves all as it is. A pipe is not opened: who reads it would take it for ended once it is closed.
+    pub fn can_be_created(path: &Path, what: &'static str) -> Result<(), Failure> {
+        match fs::metadata(path).is_ok_and(|found| found.file_type().is_fifo()) {
+            true => access(path, Access::WRITE_OK).map_err(|e| refused(path, what, &e.into())),
+            false => LogFile::create(path, what).map(drop),
+        }
     }
 
     fn open(path: &Path, what: &'static str) -> io::Result<LogFile> {
@@ -97,6 +105,10 @@ impl LogFile {
     pub fn failure(&self, why: &dyn std::fmt::Display) -> Failure {
         Failure::unfinished(format!("cannot write {} {}: {why}", self.what, self.asked.display()))
     }
+}
+
+fn refused(path: &Path, what: &str, why: &io::Error) -> Failure {
+    Failure::bad_input(format!("cannot write {what} {}: {why}", path.display()))
 }
 
 /// The folder of a file, by a name that can be opened.

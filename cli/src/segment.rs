@@ -3,6 +3,7 @@
 use crate::daemon::SEGMENTS;
 use crate::door::{Door, odd};
 use crate::exit::{Exit, Failure};
+use crate::logfile::LogFile;
 use crate::output;
 use crate::segment_args::{SegmentArgs, SegmentCommand};
 use crate::table::{Table, count, short};
@@ -49,7 +50,7 @@ pub fn run(args: &SegmentArgs) -> Result<Exit, Failure> {
             let Reply::Value { version, home, model, value, .. } = ask(&door, &request)? else {
                 return Err(odd());
             };
-            match to {
+            match named(to.as_deref()) {
                 Some(path) => {
                     write(path, &value)?;
                     let line =
@@ -174,7 +175,7 @@ fn check(name: &str) -> Result<(), Failure> {
 
 /// A value from a file or standard input.
 fn read(file: Option<&Path>) -> Result<Vec<u8>, Failure> {
-    let (from, name): (Box<dyn Read>, String) = match file.filter(|file| *file != Path::new("-")) {
+    let (from, name): (Box<dyn Read>, String) = match named(file) {
         Some(file) => {
             let opened = fs::File::open(file);
             let failed = |why| Failure::bad_input(format!("{}: {why}", file.display()));
@@ -193,8 +194,17 @@ fn read(file: Option<&Path>) -> Result<Vec<u8>, Failure> {
     }
 }
 
+/// A file that is not standard input or output.
+fn named(file: Option<&Path>) -> Option<&Path> {
+    file.filter(|file| *file != Path::new("-"))
+}
+
+/// Gives a file a value, whole: who reads it has the older one or this one.
 fn write(path: &Path, value: &[u8]) -> Result<(), Failure> {
-    fs::write(path, value).map_err(|why| Failure::unfinished(format!("{}: {why}", path.display())))
+    let file = LogFile::create(path, "the value")?;
+    let mut writer = file.writer()?;
+    writer.write_all(value).and_then(|()| writer.flush()).map_err(|why| file.failure(&why))?;
+    file.finish_on_disk()
 }
 
 /// A value as it is, and on a terminal with an end of line.
@@ -206,4 +216,28 @@ fn raw(value: &[u8]) -> Result<(), Failure> {
 /// A value as one line: others' characters do not move a terminal's cursor.
 fn one_line(text: &str) -> String {
     text.trim_end_matches('\n').chars().map(|c| if c.is_control() { ' ' } else { c }).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_reads_a_values_file_has_the_older_value_or_the_new_one_and_no_part_of_either() {
+        let path = std::env::temp_dir().join(format!("weft-segment-{}", std::process::id()));
+        write(&path, b"an older value").expect("it can be written");
+        let mut reads = fs::File::open(&path).expect("it is there");
+        write(&path, b"a new one").expect("it can be written");
+        let mut text = String::new();
+        reads.read_to_string(&mut text).expect("it can be read");
+        let now = fs::read_to_string(&path);
+        fs::remove_file(&path).expect("it is there");
+        assert_eq!((text.as_str(), now.ok().as_deref()), ("an older value", Some("a new one")));
+    }
+
+    #[test]
+    fn a_dash_is_no_file() {
+        assert_eq!(named(Some(Path::new("-"))), None);
+        assert_eq!(named(Some(Path::new("./-"))), Some(Path::new("./-")));
+    }
 }

@@ -60,7 +60,7 @@ pub enum SegmentCommand {
     Get {
         /// The name
         name: String,
-        /// Write it to this file instead, and say its version
+        /// Write it to this file instead, whole or not at all, and say its version; `-` is standard output
         #[arg(short, long, value_name = "FILE")]
         output: Option<PathBuf>,
     },

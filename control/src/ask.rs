@@ -6,10 +6,14 @@ use crate::handshake::{Channel, HandshakeError, call};
 use crate::message::{Answer, Ask, Call, Opening, Question, Status, ToClient, decode};
 use crate::net::{Endpoint, Network};
 use crate::refusal::Refusal;
-use crate::secret::Secret;
-use crate::timing::Timing;
+use crate::secret::{self, Secret};
+use crate::timing::{Pauses, Timing};
+use std::io;
 use std::time::Duration;
-use tokio::time::{Instant, timeout};
+use tokio::time::{Instant, sleep, timeout};
+
+/// How often a client comes whose connection ends before it has asked.
+const ATTEMPTS: u32 = 4;
 
 /// Why a call came to nothing.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -70,14 +74,25 @@ pub struct Meeting {
     pub cluster: Option<String>,
 }
 
-/// Connects, within [`Timing::connect`].
+/// Connects to the first of a machine's addresses that answers. Each has a time of its own: one that is silent says nothing of the next.
 async fn connect<N: Network>(net: &N, at: &Endpoint, timing: &Timing) -> Result<N::Stream, CallError> {
-    let why = match timeout(timing.connect, net.connect(at)).await {
-        Ok(Ok(stream)) => return Ok(stream),
-        Ok(Err(why)) => why.to_string(),
-        Err(_) => format!("no answer within {}", crate::frame::span(timing.connect)),
-    };
-    Err(CallError::Unreachable { at: at.clone(), why })
+    let unreachable = |why| CallError::Unreachable { at: at.clone(), why };
+    let mut why = "the name has no address".to_string();
+    for address in in_time(timing, net.resolve(at)).await.map_err(unreachable)? {
+        match in_time(timing, net.connect(address)).await {
+            Ok(stream) => return Ok(stream),
+            Err(other) => why = other,
+        }
+    }
+    Err(unreachable(why))
+}
+
+/// Waits for something for [`Timing::connect`], and no longer.
+async fn in_time<T>(timing: &Timing, step: impl Future<Output = io::Result<T>>) -> Result<T, String> {
+    match timeout(timing.connect, step).await {
+        Ok(done) => done.map_err(|why| why.to_string()),
+        Err(_) => Err(format!("no answer within {}", crate::frame::span(timing.connect))),
+    }
 }
 
 /// Connects, proves who it is, and says its first message.
@@ -95,6 +110,28 @@ pub(crate) async fn open<N: Network>(
     let said = channel.writer.write(kind, &body, timing.handshake).await;
     said.map_err(|why| failed(why.into()))?;
     Ok(channel)
+}
+
+/// The same for a client. One whose connection ends before it has asked comes back, a few times: the coordinator may have had too many at its
+/// door. Nothing was asked, so nothing is done twice.
+async fn open_again<N: Network>(
+    net: &N,
+    Meeting { at, secret, .. }: &Meeting,
+    timing: &Timing,
+    opening: &Opening,
+) -> Result<Channel<N::Stream>, CallError> {
+    let let_go = |why: &HandshakeError| {
+        matches!(why, HandshakeError::Ended(Ended::Closed | Ended::Cut | Ended::Broke(_)))
+    };
+    // Without a number of its own it comes back when others do.
+    let mut pauses = Pauses::new(timing, secret::number().unwrap_or_default());
+    for _ in 1..ATTEMPTS {
+        match open(net, at, secret, timing, opening).await {
+            Err(CallError::Handshake { why, .. }) if let_go(&why) => sleep(pauses.next()).await,
+            opened => return opened,
+        }
+    }
+    open(net, at, secret, timing, opening).await
 }
 
 /// Asks for the state of a cluster.
@@ -129,14 +166,14 @@ fn misunderstood(at: &Endpoint, answer: &ToClient) -> CallError {
 
 async fn ask<N: Network>(
     net: &N,
-    Meeting { at, secret, cluster }: &Meeting,
+    of: &Meeting,
     timing: &Timing,
     question: Question,
     patience: Duration,
 ) -> Result<ToClient, CallError> {
-    let opening = Opening::Ask(Ask { cluster: cluster.clone(), question });
-    let mut channel = open(net, at, secret, timing, &opening).await?;
-    let ended = |why: Ended| CallError::Handshake { at: at.clone(), why: why.into() };
+    let opening = Opening::Ask(Ask { cluster: of.cluster.clone(), question });
+    let mut channel = open_again(net, of, timing, &opening).await?;
+    let ended = |why: Ended| CallError::Handshake { at: of.at.clone(), why: why.into() };
     let end = Instant::now() + patience;
     loop {
         let left = end.saturating_duration_since(Instant::now());

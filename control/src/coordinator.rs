@@ -32,9 +32,10 @@ use tokio::time::Instant;
 /// How many clients may ask at a time.
 pub const CLIENTS: usize = 256;
 
-/// How many connections may be without proof at a time: twice as many as there are nodes, and some.
+/// How many connections may be without proof at a time: all clients that may ask, which can come in the same moment, twice as many as there
+/// are nodes, and some.
 fn half_open(nodes: u32) -> usize {
-    nodes as usize * 2 + 64
+    CLIENTS + nodes as usize * 2 + 64
 }
 
 /// What a coordinator is.

@@ -125,7 +125,8 @@ impl Decoder {
     }
 
     /// How many bytes it holds memory for.
-    pub fn held(&self) -> usize {
+    #[cfg(test)]
+    fn held(&self) -> usize {
         self.bytes.capacity()
     }
 

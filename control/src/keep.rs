@@ -10,13 +10,13 @@ use crate::message::{
 };
 use crate::net::Network;
 use crate::refusal::Refusal;
-use crate::timing::Timing;
+use crate::timing::{Pauses, at};
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 use std::pin::pin;
 use std::time::Duration;
 use tokio::sync::{mpsc, watch};
-use tokio::time::{Instant, sleep, sleep_until, timeout};
+use tokio::time::{Instant, sleep, timeout};
 
 /// What the node asks of the task.
 #[derive(Debug)]
@@ -73,30 +73,6 @@ async fn enter<N: Network>(net: &N, config: &Config) -> Result<Entered<N::Stream
     let (coordinator, beat, silence) = welcome.map_err(|why| CallError::Refused { at: at.clone(), why })?;
     let (beat, silence) = (Duration::from_millis(beat), Duration::from_millis(silence));
     Ok(Entered { channel, coordinator, beat, silence })
-}
-
-/// The pauses between attempts: each twice the last, shortened at random by up to half, so that nodes that lost their
-/// coordinator in the same moment do not come back in the same moment.
-struct Pauses {
-    next: Duration,
-    most: Duration,
-    random: u64,
-}
-
-impl Pauses {
-    fn new(timing: &Timing, incarnation: u64) -> Pauses {
-        Pauses { next: timing.pause_first, most: timing.pause_most, random: incarnation | 1 }
-    }
-
-    fn next(&mut self) -> Duration {
-        // Marsaglia's xorshift64, which is random enough for this.
-        self.random ^= self.random << 13;
-        self.random ^= self.random >> 7;
-        self.random ^= self.random << 17;
-        let pause = self.next.mul_f64(1.0 - (self.random % 1_000) as f64 / 2_000.0);
-        self.next = (self.next * 2).min(self.most);
-        pause
-    }
 }
 
 /// Tries to join until it is in, is refused, or has tried for as long as it may.
@@ -305,7 +281,7 @@ impl<N: Network> Keeper<N> {
                         ended = &mut talk => break ended,
                     }
                 }
-                () = until(deadline) => {
+                () = at(deadline) => {
                     if leaving.is_some_and(|at| at <= Instant::now()) {
                         return Over::Left;
                     }
@@ -394,12 +370,5 @@ fn tell_known(out: Option<&mpsc::Sender<Out>>, known: &[Entry]) {
     let Some(out) = out else { return };
     for part in known.chunks(KNOWN) {
         let _ = out.try_send(Out::control(&FromNode::Known(part.to_vec())));
-    }
-}
-
-async fn until(deadline: Option<Instant>) {
-    match deadline {
-        Some(deadline) => sleep_until(deadline).await,
-        None => std::future::pending().await,
     }
 }

@@ -5,6 +5,7 @@
 //! away, and what they know of the others stays as it was.
 
 use crate::ask::CallError;
+use crate::coordinator::CLIENTS;
 use crate::frame::span;
 pub use crate::keep::Called;
 use crate::keep::{self, Command};
@@ -16,9 +17,6 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinHandle;
-
-/// How many calls of clients may wait for a node to look at them.
-const CALLS: usize = 64;
 
 /// What a node needs to join.
 #[derive(Clone, Debug)]
@@ -108,7 +106,8 @@ pub async fn join<N: Network>(net: N, config: Config) -> Result<Membership, Memb
     let (tell, members) = watch::channel(Members { coordinator: true, ..Members::default() });
     let (commands, asked) = mpsc::channel(crate::connection::QUEUE);
     let (pass, data) = mpsc::channel(crate::connection::QUEUE);
-    let (call, calls) = mpsc::channel(CALLS);
+    // As many as can ask at a time: one more is of a client that has gone.
+    let (call, calls) = mpsc::channel(CLIENTS);
     tracing::info!("node {}: joined cluster '{}' at {}", config.join.rank, config.join.cluster, config.at);
     let task = tokio::spawn(keep::Keeper::new(net, config, tell, pass, call).run(first, asked));
     Ok(Membership { members, commands, data, calls, task })

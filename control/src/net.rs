@@ -17,8 +17,11 @@ pub trait Network: Clone + Send + Sync + 'static {
     /// Listens at an address of this machine.
     fn bind(&self, at: &Endpoint) -> impl Future<Output = io::Result<Self::Listener>> + Send;
 
-    /// Connects to an address, or to the first one of a name that answers.
-    fn connect(&self, to: &Endpoint) -> impl Future<Output = io::Result<Self::Stream>> + Send;
+    /// The addresses of a machine, in the order in which they are to be tried.
+    fn resolve(&self, of: &Endpoint) -> impl Future<Output = io::Result<Vec<SocketAddr>>> + Send;
+
+    /// Connects to an address.
+    fn connect(&self, to: SocketAddr) -> impl Future<Output = io::Result<Self::Stream>> + Send;
 }
 
 /// Where streams arrive.
@@ -31,6 +34,11 @@ pub trait Listener: Send + Sync + 'static {
 
     /// Where it listens; tells the port where the system chose one.
     fn local(&self) -> io::Result<SocketAddr>;
+}
+
+/// Where somebody comes from, as people write it: one who comes by IPv4 to a socket of IPv6 has an address of IPv6 there.
+pub fn canonical(from: SocketAddr) -> SocketAddr {
+    SocketAddr::new(from.ip().to_canonical(), from.port())
 }
 
 /// Whether a stream could not be taken because this process, or the machine, has as many files open as it may (EMFILE, ENFILE).
@@ -122,8 +130,12 @@ impl Network for Tcp {
         tokio::net::TcpListener::bind((at.host.as_str(), at.port)).await
     }
 
-    async fn connect(&self, to: &Endpoint) -> io::Result<tokio::net::TcpStream> {
-        let stream = tokio::net::TcpStream::connect((to.host.as_str(), to.port)).await?;
+    async fn resolve(&self, of: &Endpoint) -> io::Result<Vec<SocketAddr>> {
+        tokio::net::lookup_host((of.host.as_str(), of.port)).await.map(Iterator::collect)
+    }
+
+    async fn connect(&self, to: SocketAddr) -> io::Result<tokio::net::TcpStream> {
+        let stream = tokio::net::TcpStream::connect(to).await?;
         // Messages are short and waited for.
         stream.set_nodelay(true)?;
         Ok(stream)
@@ -136,7 +148,7 @@ impl Listener for tokio::net::TcpListener {
     async fn accept(&self) -> io::Result<(tokio::net::TcpStream, SocketAddr)> {
         let (stream, from) = tokio::net::TcpListener::accept(self).await?;
         stream.set_nodelay(true)?;
-        Ok((stream, from))
+        Ok((stream, canonical(from)))
     }
 
     fn local(&self) -> io::Result<SocketAddr> {
@@ -165,6 +177,22 @@ mod tests {
         for text in ["", ":80", "n0:", "n0:x", "n0:70000", "[::1", "[::1]80", "a b"] {
             assert_eq!(text.parse::<Endpoint>(), Err(format!("'{text}' is no HOST or HOST:PORT")));
         }
+    }
+
+    #[tokio::test]
+    async fn one_who_comes_by_ipv4_to_all_addresses_is_told_by_that_address() {
+        let mut listener = Tcp.bind(&Endpoint::new("::", 0)).await;
+        if listener.is_err() {
+            // Not all machines have IPv6.
+            listener = Tcp.bind(&Endpoint::new("0.0.0.0", 0)).await;
+        }
+        let listener = listener.expect("a port of the system's choice");
+        let port = listener.local().expect("it listens").port();
+        let _stream = Tcp.connect(SocketAddr::from(([127, 0, 0, 1], port))).await.expect("it listens");
+        let (_, from) = Listener::accept(&listener).await.expect("one has come");
+        assert_eq!(from.ip().to_string(), "127.0.0.1");
+        let other: SocketAddr = "[fd00::1]:80".parse().expect("an address");
+        assert_eq!(canonical(other), other);
     }
 
     #[test]

@@ -17,7 +17,7 @@ pub struct Timing {
     pub probe: Duration,
     /// A node has so long to answer a client's call.
     pub call: Duration,
-    /// One attempt to connect takes at most so long.
+    /// One attempt to connect to an address takes at most so long, and so does the look for the addresses of a name.
     pub connect: Duration,
     /// The pause after a first failed attempt; it doubles with each, to [`Timing::pause_most`].
     pub pause_first: Duration,
@@ -56,5 +56,32 @@ pub(crate) async fn at(deadline: Option<Instant>) {
     match deadline {
         Some(deadline) => sleep_until(deadline).await,
         None => std::future::pending().await,
+    }
+}
+
+/// The pauses between attempts: each twice the last, shortened at random by up to half, so that those who lost their coordinator, or came
+/// to it, in the same moment do not come back in the same moment.
+#[derive(Debug)]
+pub(crate) struct Pauses {
+    next: Duration,
+    most: Duration,
+    random: u64,
+}
+
+impl Pauses {
+    /// The first ones, by a number that others do not have.
+    pub fn new(timing: &Timing, number: u64) -> Pauses {
+        Pauses { next: timing.pause_first, most: timing.pause_most, random: number | 1 }
+    }
+
+    /// The next one.
+    pub fn next(&mut self) -> Duration {
+        // Marsaglia's xorshift64, which is random enough for this.
+        self.random ^= self.random << 13;
+        self.random ^= self.random >> 7;
+        self.random ^= self.random << 17;
+        let pause = self.next.mul_f64(1.0 - (self.random % 1_000) as f64 / 2_000.0);
+        self.next = (self.next * 2).min(self.most);
+        pause
     }
 }

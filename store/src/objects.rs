@@ -133,15 +133,17 @@ impl Objects {
     /// It is not there; or [`DiskError::Io`].
     pub fn remove(&self, object: ObjectName) -> Result<(), DiskError> {
         // Under the lock, so that nobody opens the old file for a call that begins later. One that stays is known as it was: a sync of it
-        // may have failed.
-        let removed = {
+        // may have failed. All other calls wait for the lock, and systems take seconds to free a large file: they do so when its last
+        // descriptor is closed, which is once the removal is durable.
+        let (removed, _last) = {
             let mut opened = self.opened();
+            let unknown = if opened.contains_key(&object) { None } else { self.file(object).ok() };
             let removed = fs::remove_file(self.path(object));
-            match &removed {
-                Err(why) if why.kind() != ErrorKind::NotFound => {}
-                _ => drop(opened.remove(&object)),
-            }
-            removed
+            let known = match &removed {
+                Err(why) if why.kind() != ErrorKind::NotFound => None,
+                _ => opened.remove(&object),
+            };
+            (removed, (unknown, known))
         };
         match removed.and_then(|()| self.itself.sync_all()) {
             Err(why) if why.kind() == ErrorKind::NotFound => Err(DiskError::NoObject(object)),
@@ -265,6 +267,11 @@ impl Objects {
         file_of(self.directory.path(), object)
     }
 
+    /// An object's file, opened once more.
+    fn file(&self, object: ObjectName) -> io::Result<File> {
+        OpenOptions::new().read(true).write(true).open(self.path(object))
+    }
+
     fn opened(&self) -> MutexGuard<'_, Files> {
         self.opened.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -276,7 +283,7 @@ impl Objects {
             return Ok(Some(Arc::clone(known)));
         }
         self.make_room(&mut opened);
-        match OpenOptions::new().read(true).write(true).open(self.path(object)) {
+        match self.file(object) {
             Err(why) if why.kind() == ErrorKind::NotFound => Ok(None),
             Err(why) => Err(told(&why)),
             Ok(file) => Ok(Some(keep(&mut opened, object, file, false))),

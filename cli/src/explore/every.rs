@@ -9,6 +9,7 @@ use crate::seeds::{each, jobs};
 use crate::table::{Table, count, wrap};
 use crate::{interrupt, output};
 use serde::Serialize;
+use std::convert::Infallible;
 use std::fmt::Write;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -18,17 +19,20 @@ use weft_check::explore::{AnyModel, Entry, Expected, Options, Report, Size};
 /// For so long a world is explored if nobody says otherwise.
 const USUAL: Duration = Duration::from_secs(10);
 
-/// Explores them, several at a time, each by one worker.
+/// Explores them, and tells what came of each.
 pub fn run(args: &CheckArgs) -> Result<Exit, Failure> {
     let worlds = all();
     interrupt::install();
+    let (came, failed) = explored(args, &worlds);
+    tell(args, came, failed, worlds.len())
+}
+
+/// Explores worlds, several at a time, each by one worker: what came of them, and why others could not be explored. These end nothing: what
+/// is found in the others counts.
+fn explored(args: &CheckArgs, worlds: &[Entry]) -> (Vec<World>, Vec<Failure>) {
     let mut progress = Progress::begin(args.leaves.quiet);
-    let mut came: Vec<(usize, World)> = Vec::new();
-    let mut failed = None;
-    let one = |at: u64| {
-        let (at, entry) = (at as usize, worlds[at as usize]);
-        explore(args, entry).map(|report| (at, World { entry, report }))
-    };
+    let (mut came, mut failed) = (Vec::new(), Vec::new());
+    let one = |at: u64| Ok::<_, Infallible>((at, explore(args, worlds[at as usize])));
     each(
         0..worlds.len() as u64,
         |at| format!("a world (weft check {} explores it alone)", all()[at as usize].name),
@@ -37,21 +41,19 @@ pub fn run(args: &CheckArgs) -> Result<Exit, Failure> {
         || Ok(one),
         |result| {
             match result {
-                Some(Ok(world)) => came.push(world),
-                Some(Err(failure)) => drop(failed.get_or_insert(failure)),
+                Some(Ok((at, Ok(report)))) => came.push((at, World { entry: worlds[at as usize], report })),
+                Some(Ok((at, Err(failure)))) => failed.push((at, failure)),
                 None => {}
             }
-            let words = || format!("{} of {} worlds", came.len(), worlds.len());
-            progress.at(came.len() as f64 / worlds.len() as f64, words);
+            let done = came.len() + failed.len();
+            progress.at(done as f64 / worlds.len() as f64, || format!("{done} of {} worlds", worlds.len()));
         },
     );
     progress.end();
-    if let Some(failure) = failed {
-        return Err(failure);
-    }
     came.sort_by_key(|(at, _)| *at);
-    let came: Vec<World> = came.into_iter().map(|(_, world)| world).collect();
-    tell(args, came, worlds.len())
+    failed.sort_by_key(|(at, _)| *at);
+    let came = came.into_iter().map(|(_, world)| world).collect();
+    (came, failed.into_iter().map(|(_, failure)| failure).collect())
 }
 
 fn explore(args: &CheckArgs, entry: Entry) -> Result<Report, Failure> {
@@ -113,7 +115,7 @@ impl World {
     }
 }
 
-fn tell(args: &CheckArgs, mut came: Vec<World>, all: usize) -> Result<Exit, Failure> {
+fn tell(args: &CheckArgs, mut came: Vec<World>, failed: Vec<Failure>, all: usize) -> Result<Exit, Failure> {
     let (mut files, mut not_saved) = (Vec::new(), None);
     for world in &mut came {
         let is_wrong = world.outcome() == Outcome::Wrong;
@@ -133,9 +135,14 @@ fn tell(args: &CheckArgs, mut came: Vec<World>, all: usize) -> Result<Exit, Fail
     let right = outcomes.iter().filter(|outcome| **outcome == Outcome::Right).count();
     let verdict = Verdict::of(!outcomes.contains(&Outcome::Wrong), right == all);
     let exit = Exit::from(verdict);
-    let words = text(&came, &checked, all);
+    let words = text(&came, &checked, &failed, all);
     output::report(exit, args.leaves.json, &Every { verdict, worlds: &checked }, &words)?;
-    not_saved.map_or(Ok(exit), Err)
+    end(exit, not_saved.or_else(|| failed.into_iter().next()))
+}
+
+/// How it ends after what was told.
+fn end(told: Exit, failure: Option<Failure>) -> Result<Exit, Failure> {
+    failure.map_or(Ok(told), |failure| Err(failure.after(told)))
 }
 
 #[derive(Serialize)]
@@ -150,10 +157,9 @@ fn keep(args: &CheckArgs, world: &mut World) -> Result<Option<PathBuf>, Failure>
     let mut model = build(&world.entry, &Size::default())?;
     let options = of(args, &world.entry, model.as_ref())?;
     save(args, &options, &world.entry, model.as_mut(), &mut world.report)
-        .map_err(|failure| failure.after(Exit::Violated))
 }
 
-fn text(came: &[World], checked: &[Checked<'_>], all: usize) -> String {
+fn text(came: &[World], checked: &[Checked<'_>], failed: &[Failure], all: usize) -> String {
     let of = |outcome| came.iter().filter(|world| world.outcome() == outcome).count();
     let (wrong, open) = (of(Outcome::Wrong), of(Outcome::Open));
     let mut text = String::new();
@@ -166,8 +172,12 @@ fn text(came: &[World], checked: &[Checked<'_>], all: usize) -> String {
     if open > 0 {
         let _ = writeln!(text, "  {open} were not explored to the end; in what was, nothing was wrong");
     }
-    if came.len() < all {
-        let _ = writeln!(text, "  {} were not begun: it was interrupted", all - came.len());
+    let begun = came.len() + failed.len();
+    if begun < all {
+        let _ = writeln!(text, "  {} were not begun: it was interrupted", all - begun);
+    }
+    for failure in failed {
+        wrap(&format!("not explored: {failure}"), 2, &mut text);
     }
     let violated = |(world, _): &(&World, &Checked<'_>)| world.outcome() == Outcome::Wrong;
     for (world, checked) in came.iter().zip(checked).filter(violated) {
@@ -187,4 +197,38 @@ fn text(came: &[World], checked: &[Checked<'_>], all: usize) -> String {
     }
     table.print(&mut text);
     text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::Parser;
+    use weft_check::explore::{SizeError, toy};
+
+    #[derive(Parser)]
+    struct Line {
+        #[command(flatten)]
+        args: CheckArgs,
+    }
+
+    #[test]
+    fn a_world_that_cannot_be_explored_costs_no_other_ones_verdict() {
+        let Line { args } = Line::parse_from(["check", "--all", "--quiet", "--jobs", "1"]);
+        let sound = toy::all()[0];
+        let broken = Entry { name: "broken", make: |_| Err(SizeError("it is none".to_string())), ..sound };
+        let (came, failed) = explored(&args, &[broken, sound]);
+        assert_eq!(came.iter().map(World::words).collect::<Vec<_>>(), ["held"]);
+        assert_eq!(failed.iter().map(Failure::to_string).collect::<Vec<_>>(), ["broken: it is none"]);
+        let text = text(&came, &[], &failed, 2);
+        assert!(text.starts_with("HELD SO FAR: 1 of 2 worlds"), "{text}");
+        assert!(text.contains("not explored: broken: it is none") && !text.contains("not begun"), "{text}");
+    }
+
+    #[test]
+    fn a_broken_promise_counts_more_than_a_world_that_cannot_be_explored() {
+        let ended = |told| end(told, Some(Failure::unfinished("broken"))).map_err(|failure| failure.exit());
+        assert_eq!(ended(Exit::Violated), Err(Exit::Violated));
+        assert_eq!(ended(Exit::Held), Err(Exit::Unfinished));
+        assert_eq!(end(Exit::Held, None).map_err(|failure| failure.exit()), Ok(Exit::Held));
+    }
 }

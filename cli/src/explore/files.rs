@@ -57,7 +57,7 @@ pub fn smallest(
 
 /// Refuses now a file that could not be written at the end.
 pub fn can_be_put(path: &Path, what: &'static str) -> Result<(), Exit> {
-    LogFile::create(path, what).map(drop)
+    LogFile::can_be_created(path, what)
 }
 
 /// Refuses now a place in which no failure could be saved, also the one that nobody asked for: what is found may have taken hours.

@@ -59,7 +59,7 @@ pub fn title(scenario: &Scenario) -> String {
     scenario.title.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
-/// A coordinator that listens on all addresses of this machine.
+/// A coordinator that listens on all addresses of this machine, of both families where it has both.
 pub struct Meeting {
     coordinator: Coordinator<Tcp>,
     handle: Handle,
@@ -79,11 +79,16 @@ impl Meeting {
             );
         }
         let terms = roster::Terms { cluster, program: PROGRAM.to_string(), scenario, nodes };
-        let config =
-            Config { listen: Endpoint::new("0.0.0.0", port), terms, secret, timing: Agreed::timing() };
+        let both = Config { listen: Endpoint::new("::", port), terms, secret, timing: Agreed::timing() };
         raise_file_limit();
         let runtime = runtime()?;
-        let opened = runtime.block_on(Coordinator::bind_unprotected(&Tcp, config));
+        let opened = runtime.block_on(async {
+            let ipv4 = Config { listen: Endpoint::new("0.0.0.0", port), ..both.clone() };
+            match Coordinator::bind_unprotected(&Tcp, both).await {
+                Err(StartError::Listen { .. }) => Coordinator::bind_unprotected(&Tcp, ipv4).await,
+                opened => opened,
+            }
+        });
         let (coordinator, handle, events) = opened.map_err(|why| match why {
             StartError::Random(_) => Failure::unfinished(why),
             StartError::Listen { .. } | StartError::Unprotected { .. } => Failure::bad_input(why),
@@ -114,6 +119,18 @@ impl Meeting {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::net::{TcpListener, TcpStream};
+
+    #[test]
+    fn nodes_reach_a_meeting_place_by_both_families_where_its_machine_has_both() {
+        let (cluster, scenario) = ("a run".to_string(), String::new());
+        let agreed = Agreed { cluster, scenario, nodes: 2, secret: Secret::of(&[7; 32]) };
+        let meeting = Meeting::open(&agreed, 0).expect("a port of the system's choice");
+        let has = |address: &&str| TcpListener::bind((*address, 0)).is_ok();
+        for address in ["127.0.0.1", "::1"].iter().filter(has) {
+            assert!(TcpStream::connect((*address, meeting.port())).is_ok(), "{address}");
+        }
+    }
 
     #[test]
     fn machines_may_differ_in_their_devices_and_in_nothing_else() {

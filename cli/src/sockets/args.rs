@@ -43,7 +43,7 @@ pub struct PipeArgs {
     #[arg(value_name = "NODE:PORT")]
     pub to: Option<Endpoint>,
     /// Wait for the other end at this TCP port
-    #[arg(long, value_name = "PORT")]
+    #[arg(long, value_name = "PORT", value_parser = clap::value_parser!(u16).range(1..))]
     pub listen: Option<u16>,
     #[command(flatten)]
     pub over: Over,
@@ -62,7 +62,7 @@ pub struct CpArgs {
     #[arg(long, value_name = "DIR")]
     pub serve: Option<PathBuf>,
     /// The TCP port at which the two meet
-    #[arg(long, value_name = "PORT", default_value_t = COPY_PORT)]
+    #[arg(long, value_name = "PORT", default_value_t = COPY_PORT, value_parser = clap::value_parser!(u16).range(1..))]
     pub port: u16,
     #[command(flatten)]
     pub over: Over,
@@ -89,7 +89,7 @@ pub struct PerfArgs {
     #[arg(value_name = "NODE:PORT")]
     pub to: Option<Endpoint>,
     /// Answer others at this TCP port, one after another, until SIGTERM or Ctrl-C
-    #[arg(long, value_name = "PORT")]
+    #[arg(long, value_name = "PORT", value_parser = clap::value_parser!(u16).range(1..))]
     pub listen: Option<u16>,
     /// Bytes of a transfer, which is one call [default: three measurements, of 64, 4,096 and 65,536]
     #[arg(long, value_name = "N", conflicts_with = "listen", value_parser = clap::value_parser!(u32).range(1..=Plan::MOST_BYTES as i64))]
@@ -165,7 +165,27 @@ impl Target {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use clap::Parser;
     use std::path::Path;
+
+    #[derive(Parser)]
+    struct Line<T: Args> {
+        #[command(flatten)]
+        args: T,
+    }
+
+    fn is_taken<T: Args>(line: &[&str]) -> bool {
+        Line::<T>::try_parse_from(line).map(|line| line.args).is_ok()
+    }
+
+    #[test]
+    fn who_listens_says_a_port_at_which_others_can_find_it() {
+        for (port, taken) in [("0", false), ("1", true), ("65535", true), ("65536", false)] {
+            assert_eq!(is_taken::<PipeArgs>(&["pipe", "--listen", port]), taken, "{port}");
+            assert_eq!(is_taken::<PerfArgs>(&["perf", "--listen", port]), taken, "{port}");
+            assert_eq!(is_taken::<CpArgs>(&["cp", "--serve", "in", "--port", port]), taken, "{port}");
+        }
+    }
 
     #[test]
     fn a_target_is_a_node_and_a_path_below_what_it_serves() {

@@ -7,7 +7,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, TcpStream, T
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::thread;
 use std::time::{Duration, Instant};
-use weft_control::net::Endpoint;
+use weft_control::net::{Endpoint, canonical};
 
 /// How long the other end may take to introduce itself. Who connects and says nothing does not keep others waiting.
 pub const PATIENCE: Duration = Duration::from_secs(10);
@@ -54,7 +54,7 @@ pub fn accept(
         match listener.accept() {
             Ok((stream, from)) => {
                 stream.set_nonblocking(false).map_err(Failure::unfinished)?;
-                return Ok(Some((stream, from)));
+                return Ok(Some((stream, canonical(from))));
             }
             // One who is gone again is nobody's trouble.
             Err(why) if [ErrorKind::WouldBlock, ErrorKind::ConnectionAborted].contains(&why.kind()) => {
@@ -334,6 +334,15 @@ mod tests {
         let (_answers, answered) = mpsc::channel::<()>();
         let end = beside(move || answered.recv(), &|| true);
         assert_eq!(end.map_err(|why| why.to_string()), Err("it was interrupted".to_string()));
+    }
+
+    #[test]
+    fn one_who_calls_by_ipv4_is_told_by_that_address() {
+        let listener = listen(0).expect("a port of the system's choice");
+        let port = listener.local_addr().expect("it listens").port();
+        let _calls = call(&Endpoint::new("127.0.0.1", port), &|| false).expect("it listens");
+        let (_, from) = accept(&listener, &|| false).expect("it listens").expect("nobody stops");
+        assert_eq!(from.ip().to_string(), "127.0.0.1");
     }
 
     #[test]

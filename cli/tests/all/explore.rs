@@ -3,7 +3,7 @@
 use crate::common::{Scratch, err, out, refused, run, weft};
 use serde_json::Value;
 use std::fs;
-use std::process::Output;
+use std::process::{Command, Output};
 
 fn json(output: &Output) -> Value {
     serde_json::from_str(out(output))
@@ -86,6 +86,27 @@ fn a_failure_is_told_and_saved_where_standard_error_takes_no_line() {
     assert_eq!(output.status.code(), Some(1));
     assert!(out(&output).starts_with("VIOLATED: planted-mcs"), "{}", out(&output));
     assert!(fs::read_to_string(&file).expect("it is saved").contains("planted-mcs"));
+}
+
+#[test]
+fn a_failure_that_is_saved_into_a_pipe_comes_to_who_reads_it() {
+    let scratch = Scratch::new("pipe");
+    let pipe = scratch.path("pipe");
+    assert!(Command::new("mkfifo").arg(&pipe).status().expect("mkfifo is there").success());
+    let reads = std::thread::spawn({
+        let pipe = pipe.clone();
+        move || {
+            let first = fs::read_to_string(&pipe).expect("it is there");
+            if first.is_empty() {
+                // It was opened for nothing, and a writer that comes back waits for a reader.
+                drop(fs::read(&pipe));
+            }
+            first
+        }
+    });
+    let found = run(&["check", "toy-mcs-links-first", "--save", &pipe, "--quiet"]);
+    assert_eq!(found.status.code(), Some(1), "{}", err(&found));
+    assert!(reads.join().expect("no panic").contains("toy-mcs-links-first"));
 }
 
 #[test]

@@ -14,14 +14,14 @@ use crate::message::{Join, Report};
 use crate::net::{Endpoint, Network};
 use crate::roster::Terms;
 use crate::secret::{self, Secret};
-use crate::timing::Timing;
+use crate::timing::{Timing, at};
 use config::Config;
 use std::collections::BTreeMap;
 use std::future::{Future, pending};
 use std::io;
 use std::pin::pin;
 use systems::{DRAIN, Desk, Event, Seat};
-use tokio::time::{Instant, sleep_until};
+use tokio::time::Instant;
 
 /// What a daemon needs beside its configuration.
 #[derive(Clone, Debug)]
@@ -199,13 +199,6 @@ async fn live<N: Network, F: Future<Output = Result<(), String>>>(
     }
     membership.leave().await;
     Ok(())
-}
-
-async fn at(deadline: Option<Instant>) {
-    match deadline {
-        Some(deadline) => sleep_until(deadline).await,
-        None => pending().await,
-    }
 }
 
 fn member_config(config: &Config, options: &Options) -> Result<member::Config, DaemonError> {

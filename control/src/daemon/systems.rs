@@ -3,6 +3,7 @@
 //! They are a future beside the daemon's own. What they are is none of the control plane's business: it passes on clients' calls
 //! and their answers, and what the systems report.
 
+use crate::coordinator::CLIENTS;
 use crate::member::Members;
 use crate::message::{Answer, Failed, Report};
 use std::time::Duration;
@@ -78,13 +79,11 @@ pub(super) enum Event {
     Report(Report),
 }
 
-/// How many calls the systems may have before they look at them.
-const CALLS: usize = 64;
-
 impl Desk {
     /// A desk, and the seat at it.
     pub fn new(rank: u32, members: watch::Receiver<Members>) -> (Desk, Seat) {
-        let (calls, called) = mpsc::channel(CALLS);
+        // As many as can ask at a time may wait until the systems look at them: one more is of a client that has gone.
+        let (calls, called) = mpsc::channel(CLIENTS);
         let (report, reports) = mpsc::channel(1);
         let (stop, stopped) = watch::channel(false);
         let seat = Seat { rank, members, calls: called, reports: report, stop: stopped };
@@ -137,13 +136,13 @@ mod tests {
         let (_tell, members) = watch::channel(Members::default());
         // Its systems look at nothing.
         let (mut desk, _seat) = Desk::new(0, members);
-        for id in 0..=CALLS as u64 {
+        for id in 0..=CLIENTS as u64 {
             desk.call(id, "files".to_string(), vec![]);
         }
         let Event::Answered(id, Answer::Failed(failed)) = desk.next().await else {
             panic!("nothing else happens")
         };
-        assert_eq!((id, failed.is_final), (CALLS as u64, false));
+        assert_eq!((id, failed.is_final), (CLIENTS as u64, false));
         assert!(failed.why.contains("call again"), "{}", failed.why);
     }
 }

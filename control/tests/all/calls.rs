@@ -1,12 +1,15 @@
 //! Clients' calls to systems of nodes, under turmoil: each ends, with an answer or with the reason why there is none.
 
-use crate::cluster::{Cluster, draw, every_seed, ms, secret};
+use crate::cluster::{Cluster, draw, every_seed, ms, secret, terms};
+use crate::network::Simulated;
 use std::collections::BTreeMap;
+use tokio::task::JoinSet;
 use weft_control::ask;
+use weft_control::coordinator::{self, CLIENTS, Coordinator};
 use weft_control::daemon::config::Config;
 use weft_control::daemon::systems::{Request, Seat};
 use weft_control::message::{Answer, CALL, Call, Report};
-use weft_control::net::Endpoint;
+use weft_control::net::{Endpoint, Listener, Network};
 use weft_control::timing::Timing;
 
 fn config() -> Config {
@@ -51,18 +54,18 @@ fn met(seed: u64) -> Cluster<'static> {
 /// A client on a host of its own calls; its outcome is what it was told.
 fn call(cluster: &mut Cluster<'_>, host: &str, node: Option<u32>, system: &str, body: &[u8]) {
     let call = Call { node, system: system.to_string(), body: body.to_vec() };
-    cluster.program(host, move |net| {
-        let call = call.clone();
-        async move {
-            let at = Endpoint::new("meet", weft_control::PORT);
-            let of = ask::Meeting { at, secret: secret(), cluster: Some("blue".to_string()) };
-            match ask::system(&net, &of, &Timing::default(), call).await {
-                Ok((node, Answer::Done(body))) => format!("{node}: {}", String::from_utf8_lossy(&body)),
-                Ok((node, Answer::Failed(failed))) => format!("{node} failed: {}", failed.why),
-                Err(why) => why.to_string(),
-            }
-        }
-    });
+    cluster.program(host, move |net| asks(net, call.clone()));
+}
+
+/// What a client is told.
+async fn asks(net: Simulated, call: Call) -> String {
+    let at = Endpoint::new("meet", weft_control::PORT);
+    let of = ask::Meeting { at, secret: secret(), cluster: Some("blue".to_string()) };
+    match ask::system(&net, &of, &Timing::default(), call).await {
+        Ok((node, Answer::Done(body))) => format!("{node}: {}", String::from_utf8_lossy(&body)),
+        Ok((node, Answer::Failed(failed))) => format!("{node} failed: {}", failed.why),
+        Err(why) => why.to_string(),
+    }
 }
 
 /// What a client is told that calls alone, within a time.
@@ -132,6 +135,48 @@ fn of_clients_that_are_refused_ten_have_a_line_in_ten_seconds_and_the_others_are
         assert_eq!((then.len(), then[10].as_str()), (11, "WARN refused 6 more in 10 s"));
         told(&mut cluster, Some(3), "echo", b"x", 500);
         assert_eq!(logged(&cluster).len(), 12);
+        cluster.finish();
+    });
+}
+
+#[test]
+fn as_many_clients_as_may_ask_at_a_time_are_all_answered_though_they_come_in_the_same_moment() {
+    every_seed(|seed| {
+        let mut cluster = met(seed);
+        cluster.program("login", |net| async move {
+            let call = Call { node: None, system: "echo".to_string(), body: b"x".to_vec() };
+            let told: JoinSet<String> = (0..CLIENTS).map(|_| asks(net.clone(), call.clone())).collect();
+            told.join_all().await.iter().filter(|told| *told == "1: x").count().to_string()
+        });
+        let limit = cluster.sim.elapsed() + ms(1_000);
+        cluster.until_that(limit, "all are told", |c| !c.outcomes("login").is_empty());
+        assert_eq!(cluster.outcomes("login"), [CLIENTS.to_string()]);
+        let log = cluster.log.of("meet");
+        assert!(!log.iter().any(|line| line.contains("turned away")), "they know the secret: {log:#?}");
+        cluster.finish();
+    });
+}
+
+#[test]
+fn a_client_that_is_let_go_before_it_has_asked_comes_back() {
+    every_seed(|seed| {
+        let mut cluster = Cluster::new(seed, 1);
+        cluster.program("meet", |net| async move {
+            let listen = Endpoint::new("0.0.0.0", weft_control::PORT);
+            let door = net.bind(&listen).await.expect("the port is free");
+            for _ in 0..3 {
+                drop(door.accept().await.expect("the client calls"));
+            }
+            drop(door);
+            let (terms, secret, timing) = (terms(1), secret(), Timing::default());
+            let config = coordinator::Config { listen, terms, secret, timing };
+            let (coordinator, _handle, _) = Coordinator::bind(&net, config).await.expect("the port is free");
+            let _ = tokio::time::timeout(ms(4_000), coordinator.run()).await;
+            String::new()
+        });
+        // Three pauses of at most 100, 200 and 400 ms.
+        let line = "no node that is here runs echo: `weft status` shows what they run";
+        assert_eq!(told(&mut cluster, None, "echo", b"x", 1_500), format!("{REFUSED}{line}"));
         cluster.finish();
     });
 }

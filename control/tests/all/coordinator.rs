@@ -25,6 +25,20 @@ fn nodes_wait_for_a_coordinator_that_starts_later() {
     });
 }
 
+#[test]
+fn a_node_whose_meeting_place_has_an_address_that_is_silent_is_in_by_the_next_one() {
+    every_seed(|seed| {
+        let mut cluster = Cluster::new(seed, 1);
+        // A machine on which nothing runs is off to turmoil.
+        cluster.program("old", |_| async { String::new() });
+        cluster.coordinator("meet", |_| {});
+        cluster.node("n0", 0, |config| config.at.host = "old,meet".to_string());
+        // What an address may take, and a join.
+        cluster.until_that(ms(3_000 + 400), "it is in", |c| c.members("n0").missing(1).is_empty());
+        cluster.finish();
+    });
+}
+
 /// A node waits for a coordinator that there is not, for 30 seconds; what it is told.
 fn gives_up(seed: u64, machine_is_up: bool) -> String {
     let mut cluster = Cluster::new(seed, 1);

@@ -3,7 +3,6 @@
 use crate::cluster::{Cluster, Kept, draw, every_seed, ms};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use weft_control::daemon::config::Config;
-use weft_control::net::{Endpoint, Network};
 
 fn config() -> Config {
     let text = "[cluster]\nname = \"blue\"\nnodes = 3\nmeet = \"meet\"\n[node]\nlisten = \"0.0.0.0\"\nmetrics = \"0.0.0.0:9471\"\n";
@@ -30,7 +29,7 @@ fn read(cluster: &mut Cluster<'_>, host: &'static str, request: &'static [u8]) -
     cluster.program(&name, move |net| {
         let kept = kept.clone();
         async move {
-            let mut stream = net.connect(&Endpoint::new(host, 9_471)).await.expect("it listens");
+            let mut stream = net.to(host, 9_471).await;
             stream.write_all(request).await.expect("nobody has closed yet");
             let mut text = Vec::new();
             stream.read_to_end(&mut text).await.expect("it closes in order");

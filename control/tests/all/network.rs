@@ -53,6 +53,11 @@ impl Simulated {
     pub fn with_files(self, most: usize) -> Simulated {
         Simulated { most, ..self }
     }
+
+    /// A connection to a port of a host that listens.
+    pub async fn to(&self, host: &str, port: u16) -> Stream {
+        self.connect(SocketAddr::new(turmoil::lookup(host), port)).await.expect("it listens")
+    }
 }
 
 impl Network for Simulated {
@@ -65,8 +70,13 @@ impl Network for Simulated {
         Ok(Door { listener, sockets, taken, most: self.most, backlog, _one: self.sockets.one() })
     }
 
-    async fn connect(&self, to: &Endpoint) -> io::Result<Stream> {
-        let stream = turmoil::net::TcpStream::connect((to.host.as_str(), to.port)).await?;
+    /// A name with commas is one of several machines.
+    async fn resolve(&self, of: &Endpoint) -> io::Result<Vec<SocketAddr>> {
+        Ok(of.host.split(',').map(|host| SocketAddr::new(turmoil::lookup(host), of.port)).collect())
+    }
+
+    async fn connect(&self, to: SocketAddr) -> io::Result<Stream> {
+        let stream = turmoil::net::TcpStream::connect(to).await?;
         Ok(Stream { stream, _one: self.sockets.one(), _taken: None })
     }
 }

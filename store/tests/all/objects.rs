@@ -104,6 +104,20 @@ fn open_files(of: &Path) -> usize {
 }
 
 #[test]
+fn nothing_of_a_removed_object_stays_open_whether_it_was_used_or_not() {
+    let scratch = Scratch::new();
+    let objects = scratch.objects();
+    let before = open_files(scratch.path());
+    write(&objects, A, 0, b"used").unwrap();
+    objects.create(LOG).unwrap();
+    for object in [A, LOG] {
+        objects.remove(object).unwrap();
+        assert_eq!(read(&objects, object, 0, 1), Err(DiskError::NoObject(object)));
+    }
+    assert_eq!(open_files(scratch.path()), before);
+}
+
+#[test]
 fn no_more_files_stay_open_than_may_though_nobody_syncs_any() {
     let scratch = Scratch::new();
     let objects = scratch.objects();
