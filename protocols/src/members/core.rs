@@ -322,7 +322,7 @@ impl Core {
         out.push(Action::Install { view: view.clone(), left });
         // The one that proposed it may have died before it told all. Newcomers asked once, and too many of the view before may
         // be dead for those who are behind to find out by themselves: so the old members tell the new ones, and these the old.
-        // (After a cold start all are new, and those who are behind go on asking.)
+        // (After a cold start all are new, and the one that decided tells them. Who asked before this one was told goes on asking: see `reached`.)
         if !comes_in || view.id.number > 1 {
             for newcomer in newcomers {
                 self.send(newcomer, Message::Decided { view: view.clone() }, out);
