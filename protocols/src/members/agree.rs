@@ -68,7 +68,26 @@ impl Core {
             Phase::Cold => true,
             Phase::Out => false,
         };
-        wanted && self.candidates().len() >= self.quorum()
+        wanted && self.reached().len() >= self.quorum()
+    }
+
+    /// Whether it was told of a view that it is in and has never begun: it asks about it, or has declined it.
+    fn is_told(&self) -> bool {
+        let mut declined = self.declined.iter().filter(|view| !self.has_given_up(self.me, **view));
+        self.phase == Phase::Cold && (self.asked_about().is_some() || declined.next().is_some())
+    }
+
+    /// Who may answer a proposal of its, by rank. Whoever acts in a view answers one that begins anew by that view. So one that was told of a view
+    /// and has not begun it goes on proposing to them, too: what it asked may have come before the view did, and what it declined it may have
+    /// declined in error, or those who wait for it there have not heard so.
+    fn reached(&self) -> Vec<Member> {
+        if !self.is_told() {
+            return self.candidates();
+        }
+        let mut all: Vec<Member> = self.spoke.values().copied().chain([self.me]).collect();
+        all.sort_unstable();
+        all.retain(|member| !self.suspected.contains(member) && !self.is_dead(*member));
+        all
     }
 
     /// Proposes, if that is due and its turn.
@@ -84,7 +103,9 @@ impl Core {
             self.proposal = None;
             self.turn = Some(now + patience * (order + 1));
         }
-        let turn = *self.turn.get_or_insert(now + patience * order);
+        // Where too few are without a view, the answers to what it asked come first.
+        let later = u64::from(self.candidates().len() < self.quorum());
+        let turn = *self.turn.get_or_insert(now + patience * (order + later));
         if turn <= now {
             self.turn = Some(now + patience * (order + 2));
             self.propose(now, out);
@@ -97,6 +118,10 @@ impl Core {
         self.proposal = Some(Proposal::new(ballot));
         let electors = match self.phase {
             Phase::In => self.living(),
+            // Those who are suspected, too: they may be back.
+            _ if self.is_told() => {
+                self.spoke.values().copied().filter(|member| !self.is_dead(*member)).collect()
+            }
             _ => self.joiners.values().copied().collect(),
         };
         for elector in electors {

@@ -13,13 +13,17 @@ pub(super) struct Backlog(VecDeque<Envelope>);
 
 impl Backlog {
     /// Takes a message in, in place of what it makes void. Where that was of an earlier view, it goes to the end: behind the
-    /// decision of its own. So does what says that its sender acts somewhere no more: behind all that it has said there.
+    /// decision of its own. So does what says that its sender acts somewhere no more: behind all that it has said there. And so does a proposal
+    /// that is made again, with the whole view in it: while it waits for who is away, it is made every two patiences.
     pub(super) fn push(&mut self, envelope: Envelope) {
         let Some(at) = self.0.iter().position(|older| voids(&envelope, older)) else {
             return self.0.push_back(envelope);
         };
-        let ends = matches!(envelope.message, Message::Join | Message::GivenUp { .. });
-        if !ends && view(&self.0[at].message) == view(&envelope.message) {
+        let is_last = matches!(
+            envelope.message,
+            Message::Join | Message::GivenUp { .. } | Message::Prepare { .. } | Message::Accept { .. }
+        );
+        if !is_last && view(&self.0[at].message) == view(&envelope.message) {
             self.0[at] = envelope;
         } else {
             self.0.remove(at);
@@ -45,13 +49,16 @@ impl Backlog {
 
 /// Whether nothing is lost if an older message is not said, since this one is.
 fn voids(newer: &Envelope, older: &Envelope) -> bool {
-    use Message::{Ping, Pong, Renew, Renewed};
+    use Message::{Accept, Ping, Pong, Prepare, Renew, Renewed};
     let same_kind = matches!(
         (&newer.message, &older.message),
         (Renew { .. }, Renew { .. })
             | (Renewed { .. }, Renewed { .. })
             | (Ping { .. }, Ping { .. })
             | (Pong { .. }, Pong { .. })
+            // The later ballot of one proposer makes the earlier one void.
+            | (Prepare { .. }, Prepare { .. })
+            | (Accept { .. }, Accept { .. })
     );
     newer == older || same_kind && newer.to == older.to
 }
@@ -133,6 +140,27 @@ mod tests {
             }
             assert_eq!(all(&mut backlog), [said.clone(), ends]);
         }
+    }
+
+    #[test]
+    fn of_proposals_that_one_who_is_away_was_sent_the_last_one_is_kept() {
+        let mut backlog = Backlog::default();
+        let view = |number| View { id: id(number), ..View::default() };
+        let ballot = |round| Ballot { round, by: 1 };
+        let prepare = |round| to(2, Message::Prepare { after: view(3), ballot: ballot(round) });
+        let accept = |round| {
+            let (ballot, next) = (ballot(round), view(4));
+            to(2, Message::Accept { after: id(3), ballot, next })
+        };
+        let decided = to(2, Message::Decided { view: view(3) });
+        backlog.push(decided.clone());
+        for round in 1..1_000 {
+            backlog.push(prepare(round));
+            backlog.push(accept(round));
+        }
+        let next = to(3, Message::Prepare { after: view(3), ballot: ballot(1_000) });
+        backlog.push(next.clone());
+        assert_eq!(all(&mut backlog), [decided, prepare(999), accept(999), next]);
     }
 
     #[test]

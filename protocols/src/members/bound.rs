@@ -194,35 +194,71 @@ mod tests {
         assert_eq!(net.members(3), [(1, 1), (2, 2), (3, 3)]);
     }
 
+    const FOUR: MembersConfig = MembersConfig { nodes: 4, ..CONFIG };
+
+    /// Four nodes without a view, which know of each other.
+    fn four() -> Net {
+        let mut net = Net::empty(FOUR);
+        net.lost = |_, _, message| !matches!(message, Message::Join);
+        (1..=4).for_each(|n| net.boot(FOUR, n));
+        net.settle();
+        net.lost = |_, _, _| false;
+        net
+    }
+
+    fn list_of_four(by: u64) -> View {
+        let members = (1..=4).map(|n| Member { rank: rank(n), incarnation: n.into() }).collect();
+        let lineage = Ballot { round: by as u32, by };
+        View { id: ViewId { lineage, number: 1 }, members, left: Vec::new() }
+    }
+
+    /// Of the four, it accepts a list that nobody else will.
+    fn accepts(net: &mut Net, n: u32) {
+        let (ballot, next) = (Ballot { round: n + 90, by: n.into() }, list_of_four(n.into()));
+        let message = Message::Accept { after: ViewId::default(), ballot, next };
+        net.tell(n, Event::Message(rank(1), Envelope { from: 1, to: n.into(), message }));
+        assert!(net.core(n).is_bound());
+        net.mail.clear();
+    }
+
+    /// It is told of another one that was decided.
+    fn is_told(net: &mut Net, n: u32) {
+        let (from, message) = (if n == 1 { 2 } else { 1 }, Message::Decided { view: list_of_four(1) });
+        net.tell(n, Event::Message(rank(from), Envelope { from: from.into(), to: n.into(), message }));
+    }
+
+    /// Found by reading: one of those that it asked had yet to hear of the view, and began it without a word to anybody.
+    #[test]
+    fn who_asked_one_that_had_yet_to_hear_of_the_view_asks_again() {
+        let mut net = four();
+        accepts(&mut net, 3);
+        [1, 4, 3].into_iter().for_each(|n| is_told(&mut net, n));
+        net.settle();
+        let all = [(1, 1), (2, 2), (3, 3), (4, 4)];
+        assert_eq!([1, 2, 3, 4].map(|n| net.members(n)), [&all[..], &[], &[], &all].map(Vec::from));
+        assert!(net.core(3).asked_about().is_some(), "two of four say that they act, which is no majority");
+        is_told(&mut net, 2);
+        net.settle();
+        assert_eq!([2, 3].map(|n| net.members(n)), [&all[..], &[]].map(Vec::from));
+        // Nobody else wants anything.
+        net.tell(3, Event::Hold(true));
+        net.pass(300);
+        assert_eq!(net.members(3), all);
+    }
+
     /// Found by `weft fuzz members-storm` with four nodes: each of two waited for the other.
     #[test]
     fn two_that_each_accepted_a_list_give_up_a_view_that_cannot_act_without_them() {
-        let four = MembersConfig { nodes: 4, ..CONFIG };
-        let mut net = Net::empty(four);
-        net.lost = |_, _, message| !matches!(message, Message::Join);
-        (1..=4).for_each(|n| net.boot(four, n));
-        net.settle();
-        net.lost = |_, _, _| false;
-        let all: Vec<Member> = (1..=4).map(|n| Member { rank: rank(n), incarnation: n.into() }).collect();
-        let list = |by: u64| {
-            let lineage = Ballot { round: by as u32, by };
-            View { id: ViewId { lineage, number: 1 }, members: all.clone(), left: Vec::new() }
-        };
-        for n in [3, 4] {
-            let (ballot, next) = (Ballot { round: n + 90, by: n.into() }, list(n.into()));
-            let message = Message::Accept { after: ViewId::default(), ballot, next };
-            net.tell(n, Event::Message(rank(1), Envelope { from: 1, to: n.into(), message }));
-            assert!(net.core(n).is_bound());
+        // Whether one wants something that acts there, or one of the two.
+        for wants in 1..=4 {
+            let mut net = four();
+            [3, 4].into_iter().for_each(|n| accepts(&mut net, n));
+            (1..=4).for_each(|n| is_told(&mut net, n));
+            net.tell(wants, Event::Hold(true));
+            net.pass(1_000);
+            let all: Vec<(u32, u64)> = (1..=4).map(|n| (n, n.into())).collect();
+            assert_eq!([1, 2, 3, 4].map(|n| net.members(n)), [&all; 4].map(Vec::clone), "{wants}");
         }
-        net.mail.clear();
-        for n in 1..=4 {
-            let (from, message) = (if n == 1 { 2 } else { 1 }, Message::Decided { view: list(1) });
-            net.tell(n, Event::Message(rank(from), Envelope { from: from.into(), to: n.into(), message }));
-        }
-        net.tell(1, Event::Hold(true));
-        net.pass(500);
-        let all: Vec<(u32, u64)> = (1..=4).map(|n| (n, n.into())).collect();
-        assert_eq!([1, 2, 3, 4].map(|n| net.members(n)), [&all; 4].map(Vec::clone));
     }
 
     /// Else one that is in that view hears that it was given up, and leaves out a member that is coming in.

@@ -210,14 +210,17 @@ impl Core {
         if (to != 0 && to != self.me.incarnation) || self.dead.contains(&from) || from.rank == self.me.rank {
             return;
         }
-        let is_elsewhere = self.note_lineage(from, &message);
+        // One that asks from another lineage is told each time: it may have asked when there was no view here yet.
+        let is_other = |view: ViewId| view.number > 0 && view.lineage != self.view.id.lineage;
+        let asks = matches!(message, Message::Ping { view } if is_other(view));
+        let is_elsewhere = self.note_lineage(from, &message) || asks;
         if let Message::GivenUp { view } = message {
             self.note_given_up(from, view);
         }
         self.meet(now, from, out);
         self.answered(now, from, out);
         if is_elsewhere && self.phase == Phase::In {
-            // It is told so, once: a view of which too many act elsewhere can decide nothing.
+            // It is told so when that is news, and whenever it asks: a view of which too many act elsewhere can decide nothing.
             self.update(from, out);
         }
         match message {
@@ -280,7 +283,12 @@ impl Core {
                 }
                 begins
             }
-            Phase::In => view.follows(&self.view),
+            Phase::In => {
+                if view.id.lineage != self.view.id.lineage {
+                    self.doubt_by(now, &view, out);
+                }
+                view.follows(&self.view)
+            }
             Phase::Out => false,
         };
         if self.phase == Phase::Cold && view.left.contains(&self.me) && self.is_news(view.id) {
@@ -322,7 +330,7 @@ impl Core {
         out.push(Action::Install { view: view.clone(), left });
         // The one that proposed it may have died before it told all. Newcomers asked once, and too many of the view before may
         // be dead for those who are behind to find out by themselves: so the old members tell the new ones, and these the old.
-        // (After a cold start all are new, and those who are behind go on asking.)
+        // (After a cold start all are new, and the one that decided tells them. Who asked before this one was told goes on asking: see `reached`.)
         if !comes_in || view.id.number > 1 {
             for newcomer in newcomers {
                 self.send(newcomer, Message::Decided { view: view.clone() }, out);
@@ -378,6 +386,13 @@ impl Core {
         for member in self.living() {
             self.send(member, Message::Renew { view, id }, out);
             self.probe(now, member);
+        }
+        if self.candidates().len() < self.view.quorum() {
+            // Too few of its view answer. The others may have begun another one and not know of this member: they say where they act.
+            let is_outside = |other: &&Member| !self.view.contains(**other) && !self.is_dead(**other);
+            for other in self.spoke.values().filter(is_outside) {
+                self.send(*other, Message::Ping { view }, out);
+            }
         }
     }
 

@@ -43,6 +43,20 @@ impl Core {
         doubted.into_iter().for_each(|member| self.doubt(now, member, out));
     }
 
+    /// A view of another lineage names other incarnations of nodes than this member's view does, and it is not known which are the later ones: a link
+    /// that is cut may keep their own word from this member. So those of its own view are asked, and are taken for dead while they do not answer.
+    pub(super) fn doubt_by(&mut self, now: Nanos, list: &View, out: &mut Vec<Action>) {
+        if self.is_lost(list) {
+            return;
+        }
+        let is_another = |member: &Member| {
+            list.of(member.rank).is_some_and(|other| other != *member && !self.is_dead(other))
+        };
+        let doubted: Vec<Member> = self.living().into_iter().filter(is_another).collect();
+        doubted.into_iter().for_each(|member| self.doubt(now, member, out));
+        self.give_up_what_cannot_act(out);
+    }
+
     /// The incarnations of a node in the lists that matter here: of its view, of what it has accepted, and of the view that it asks about.
     fn listed(&self, rank: Rank) -> impl Iterator<Item = Member> {
         let accepted = [&self.cold, &self.acceptor].map(|acceptor| acceptor.accepted());

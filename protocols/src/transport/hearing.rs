@@ -23,6 +23,9 @@ impl<V: Verbs> Mesh<V> {
     /// There is something to say to this incarnation of a peer (0: to whichever is there) that cannot be said, since an earlier one was
     /// expelled here and this one has not connected yet: it is asked for a connection, some times if need be. What it asked for itself may
     /// have been lost, and it may have expelled this node since.
+    ///
+    /// Where it is whichever is there, that may be the expelled one, if it lives: it is turned away when its answer is looked at. What it has posted by
+    /// then on a connection that it took may have executed here (docs/limits.md).
     pub fn call(&self, rank: Rank, incarnation: u64) {
         let shared = &*self.shared;
         let is_over = shared.closed.get() || shared.retired.get();

@@ -414,6 +414,37 @@ fn one_who_was_expelled_is_told_on_what_grounds() {
     assert_eq!(done, [Action::Discard, Action::Outcast(grounds), Action::Pause(0, 1)]);
 }
 
+/// It may be there still and not know that it is out: what it posts would execute as soon as the connection manager has connected the queue pair.
+#[test]
+fn an_attempt_that_was_made_for_one_who_is_expelled_connects_to_nobody() {
+    let attempt = |resolved: bool| {
+        let mut link = met(2, 1);
+        actions(&mut link, Event::Broken);
+        assert_eq!(actions(&mut link, Event::Drained), [Action::Resolve(0)]);
+        actions(&mut link, Event::Begun(on(0, 2)));
+        if resolved {
+            assert_eq!(actions(&mut link, Event::Resolved(on(0, 2))), [Action::Connect(on(0, 2), 2)]);
+        }
+        link
+    };
+    let mut link = attempt(false);
+    let done = actions(&mut link, Event::Expelled(2, Grounds::default()));
+    assert_eq!(done, [Action::Disconnect(on(0, 2)), Action::Pause(0, 1)]);
+    assert_eq!(actions(&mut link, Event::Resolved(on(0, 2))), []);
+    assert_eq!(
+        actions(&mut link, Event::Paused(1)),
+        [Action::Resolve(0)],
+        "something waits for the next one"
+    );
+    let mut link = attempt(true);
+    let done = actions(&mut link, Event::Expelled(2, Grounds::default()));
+    assert_eq!(done, [Action::Disconnect(on(0, 2)), Action::Discard, Action::Pause(0, 1)]);
+    // Of an incarnation that is no more, another one was met since: that is the one which is asked.
+    let mut link = attempt(false);
+    assert_eq!(actions(&mut link, Event::Expelled(1, Grounds::default())), []);
+    assert_eq!(actions(&mut link, Event::Resolved(on(0, 2))), [Action::Connect(on(0, 2), 2)]);
+}
+
 #[test]
 fn one_that_has_retired_asks_for_nothing_and_refuses_everybody_whom_it_expelled_as_well() {
     let mut link = met(2, 1);

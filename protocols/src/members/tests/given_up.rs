@@ -210,3 +210,50 @@ fn one_that_came_back_to_a_lineage_that_it_gave_up_believes_that_it_is_out_of_a_
     assert_eq!(net.core(1).view(), Some(&view));
     assert_eq!([later(0), later(1), later(2)].map(|view| is_out(&net, view)), [false, false, true]);
 }
+
+/// Found by reading: it hears nothing of the one that has restarted, and nobody of that lineage knows that it is there.
+#[test]
+fn one_that_a_link_keeps_from_those_who_began_anew_hears_of_them_from_another_one() {
+    let mut net = standing();
+    net.lost = |from, to, _| from + to == 5;
+    net.crash(1);
+    net.crash(2);
+    net.boot(CONFIG, 1);
+    net.boot(CONFIG, 2);
+    net.settle();
+    net.pass(300);
+    assert_eq!([1, 3].map(|n| net.members(n)), [&[(1, 4), (2, 5)][..], &ALL].map(Vec::from));
+    assert_eq!(net.core(3).deadline(), None, "nothing is owed");
+    net.tell(3, Event::Hold(true));
+    net.pass(300);
+    assert_eq!([1, 2, 3].map(|n| net.members(n)), [[(1, 4), (2, 5), (3, 3)]; 3].map(Vec::from));
+    assert!(net.core(3).lease_until() > net.now, "one of the others renews it");
+}
+
+/// It is listed there, too, and all wait for it.
+#[test]
+fn one_that_acts_in_a_view_of_the_dead_gives_it_up_when_another_view_names_their_next_incarnations() {
+    let view = |round| {
+        let members =
+            [(1, 1), (2, 12), (3, 13)].map(|(n, incarnation)| Member { rank: rank(n), incarnation });
+        let id = ViewId { lineage: Ballot { round, by: 13 }, number: 1 };
+        View { id, members: members.into(), left: Vec::new() }
+    };
+    for answers in [false, true] {
+        let mut net = standing();
+        let id = net.core(1).view().unwrap().id;
+        net.hears(3, 13, Message::Join);
+        net.hears(2, 2, Message::Pong { view: id });
+        net.mail.clear();
+        net.hears(3, 13, Message::Decided { view: view(9) });
+        let ping = Envelope { from: 1, to: 2, message: Message::Ping { view: id } };
+        assert!(net.mail.contains(&(rank(1), rank(2), ping)), "it is asked whether it is there");
+        net.mail.clear();
+        net.away = vec![2, 3];
+        if answers {
+            net.hears(2, 2, Message::Pong { view: id });
+        }
+        net.pass(CONFIG.patience.0);
+        assert_eq!(net.core(1).view().is_some(), answers);
+    }
+}

@@ -13,8 +13,9 @@ impl Link {
         }
     }
 
-    /// What stands with that incarnation ends, and what it asks is refused from now on. Whom an attempt of ours will reach is
-    /// not known: its answer tells.
+    /// What stands with that incarnation ends, and what it asks is refused from now on. So does an attempt of ours that was made for it: it may be there
+    /// still and not know that it is out, and what it posts would execute here from the moment when the connection manager connects the queue pair,
+    /// before anybody has looked at the answer. What waits for the next incarnation asks anew.
     pub(super) fn expelled(&mut self, incarnation: u64, grounds: Grounds, actions: &mut Vec<Action>) {
         self.bars(incarnation, grounds);
         if self.incarnation == Some(incarnation) {
@@ -28,6 +29,14 @@ impl Link {
             self.fence(actions);
             actions.extend(own.map(Action::Disconnect));
             self.state = State::Idle;
+        } else if let State::Resolving(_) | State::Asking(_) = self.state
+            && self.is_for(incarnation)
+        {
+            actions.extend(self.id().map(Action::Disconnect));
+            if let State::Asking(_) = self.state {
+                actions.push(Action::Discard);
+            }
+            self.pause(actions);
         }
     }
 
