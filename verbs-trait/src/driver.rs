@@ -32,6 +32,9 @@ pub enum Ended {
 /// How long a driver runs before it asks whether it is to stop.
 const SLICE: Nanos = Nanos::from_millis(50);
 
+/// A wait that ends so long after its deadline has stood still.
+const LATE: Nanos = Nanos::from_millis(1);
+
 /// Steps a node, and waits for what it waits for.
 #[derive(Debug)]
 pub struct MainLoop<R> {
@@ -80,11 +83,15 @@ impl<R: Reactor> MainLoop<R> {
 
     /// Waits for what ends a wait of this style: `false` when the time is over first.
     fn wait(&mut self, style: Wait, deadline: Nanos, until: Nanos) -> bool {
+        let mut looked = false;
         loop {
             let now = self.reactor.now();
             if now >= deadline {
-                // What came while the node stood still is told first, or who waits for it with a deadline would take it for missing.
-                self.reactor.wait(Wait::Notify, Nanos::ZERO);
+                // What came while the node stood still is told first, or who waits for it with a deadline would take it for missing. A
+                // wait that ends in time has looked until then.
+                if !looked || now - deadline >= LATE {
+                    self.reactor.wait(Wait::Notify, Nanos::ZERO);
+                }
                 return true;
             }
             if now >= until {
@@ -93,6 +100,7 @@ impl<R: Reactor> MainLoop<R> {
             if self.reactor.wait(style, deadline.min(until) - now) {
                 return true;
             }
+            looked = true;
         }
     }
 }

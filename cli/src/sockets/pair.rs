@@ -25,8 +25,9 @@ pub const PORT: u16 = 1;
 const FAREWELL: Nanos = Nanos::from_secs(5);
 /// The adapters' time-out, as an exponent: 16.8 ms, so that a dead link is given up after a tenth of a second to half a second.
 const ACK_TIMEOUT: u8 = 12;
-/// How long an acknowledgement waits for a message that carries it: an answer of a slow machine comes in less.
-const ACK_DELAY: Nanos = Nanos::from_millis(5);
+/// How long an acknowledgement waits for a message that carries it: an answer of a slow machine comes in less. Each time that it is over a node
+/// that sleeps is woken, mostly for nothing, since an answer has carried it; and it is well below the 50 ms after which a peer is probed.
+const ACK_DELAY: Nanos = Nanos::from_millis(20);
 /// The most rails, of which a mesh takes four.
 const MOST_RAILS: usize = 4;
 

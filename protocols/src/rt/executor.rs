@@ -16,20 +16,31 @@ type BoxedTask = Pin<Box<dyn Future<Output = ()>>>;
 /// Tasks that were woken and have not run since. Shared with wakers, which the standard library requires to
 /// be sendable; the lock is never contended.
 #[derive(Default)]
-struct Ready(Mutex<VecDeque<TaskId>>);
+struct Ready {
+    queue: Mutex<VecDeque<TaskId>>,
+    /// Whether there are any, which is asked a dozen times for each that there is. Written with the queue locked.
+    any: AtomicBool,
+}
 
 impl Ready {
     fn push(&self, id: TaskId) {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).push_back(id);
+        let mut queue = self.queue.lock().unwrap_or_else(PoisonError::into_inner);
+        queue.push_back(id);
+        self.any.store(true, Ordering::Release);
     }
 
-    /// Exchanges the queue for another one.
-    fn swap(&self, other: &mut VecDeque<TaskId>) {
-        std::mem::swap(&mut *self.0.lock().unwrap_or_else(PoisonError::into_inner), other);
+    /// Exchanges the queue for an empty one, unless it is empty itself.
+    fn swap(&self, empty: &mut VecDeque<TaskId>) {
+        if self.is_empty() {
+            return;
+        }
+        let mut queue = self.queue.lock().unwrap_or_else(PoisonError::into_inner);
+        std::mem::swap(&mut *queue, empty);
+        self.any.store(false, Ordering::Release);
     }
 
     fn is_empty(&self) -> bool {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).is_empty()
+        !self.any.load(Ordering::Acquire)
     }
 }
 

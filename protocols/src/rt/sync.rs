@@ -265,6 +265,9 @@ impl Signal {
         let mut waiters = {
             let mut state = self.0.borrow_mut();
             state.changes += 1;
+            if state.waiters.is_empty() {
+                return;
+            }
             std::mem::take(&mut state.waiters)
         };
         for (_, waker) in waiters.drain(..) {

@@ -384,11 +384,14 @@ fn put_greeting(to: &mut Vec<u8>, Greeting { from, buffers, buffer_bytes, advert
 }
 
 fn put_header(to: &mut Vec<u8>, kind: u8, Header { to: stream, grant, acked, at }: Header) {
-    to.extend([kind, 0, 0, 0]);
-    put_handle(to, stream);
-    to.extend(grant.to_le_bytes());
-    to.extend(acked.to_le_bytes());
-    to.extend(at.to_le_bytes());
+    let mut head = [0; HEADER_LEN as usize];
+    head[0] = kind;
+    head[4..8].copy_from_slice(&stream.place.to_le_bytes());
+    head[8..12].copy_from_slice(&stream.use_of.to_le_bytes());
+    head[12..16].copy_from_slice(&grant.to_le_bytes());
+    head[16..24].copy_from_slice(&acked.to_le_bytes());
+    head[24..].copy_from_slice(&at.to_le_bytes());
+    to.extend_from_slice(&head);
 }
 
 /// Takes numbers from the front of bytes.

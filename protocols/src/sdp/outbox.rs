@@ -130,8 +130,9 @@ impl<V: Verbs> Sdp<V> {
 
     /// Whether the transport has room for a message of a stream, beside one for each that comes before it in line.
     pub(super) fn has_room(&self, socket: &Rc<Socket<V>>) -> bool {
-        let before = |outbox: &mut Outbox<V>| outbox.line.as_ref().map_or(0, |line| line.before(socket));
-        self.outbox(socket.peer, before) < self.shared.mesh.room_left(socket.peer)
+        let outboxes = self.shared.outboxes.borrow();
+        let line = outboxes.get(&socket.peer).and_then(|outbox| outbox.line.as_ref());
+        line.map_or(0, |line| line.before(socket)) < self.shared.mesh.room_left(socket.peer)
     }
 
     /// Has a stream try again once the transport takes messages to its peer.
@@ -198,7 +199,7 @@ impl<V: Verbs> Sdp<V> {
     /// a stream, or for the node, whose patience lasts so long.
     pub(super) fn watch(&self, peer: Rank, give_up: Nanos) {
         self.probe(peer);
-        let before = self.outbox(peer, |outbox| outbox.patience);
+        let before = self.shared.outboxes.borrow().get(&peer).and_then(|outbox| outbox.patience);
         if give_up == Nanos::MAX || before.is_some_and(|before| before <= give_up) {
             return;
         }

@@ -91,8 +91,10 @@ impl<V: Verbs> SdpStream<V> {
         let read = self.socket.take(into);
         if read > 0 {
             self.copied(read, |stats| &mut stats.bytes_read);
-            // Buffers are free again.
-            self.sdp.flush(&self.socket);
+            // Buffers are free again. The peer is told with what is sent next, unless it waits for that.
+            if self.socket.end.borrow().owes_credits() {
+                self.sdp.flush(&self.socket);
+            }
             return Ok(Some(read));
         }
         self.nothing_to_read()

@@ -66,7 +66,9 @@ impl<V: Verbs> Shared<V> {
 
     fn post_all(&self, index: usize, peer: &mut Peer<V>) {
         self.tell_keep(index, peer);
-        while let Some(queue) = peer.standing() {
+        while peer.session.has_to_say()
+            && let Some(queue) = peer.standing()
+        {
             if queue.room() < peer.session.unsent().map_or(1, Outgoing::posts) {
                 if peer.session.has_unsent() || peer.session.owes_much() {
                     self.starve(index, peer);

@@ -230,6 +230,11 @@ impl<M> Session<M> {
         Some(self.frame(0))
     }
 
+    /// Whether there may be a frame to send, as far as connection and credits allow: else a look for one is in vain.
+    pub(super) fn has_to_say(&self) -> bool {
+        self.has_unsent() || self.owes_much() || matches!(self.end, End::Guest { .. })
+    }
+
     /// Whether the peer is to be told what it is owed although nothing else is to be said: half of its credits; a guest that may send
     /// nothing, whatever it is owed.
     pub(super) fn owes_much(&self) -> bool {

@@ -254,6 +254,11 @@ impl Endpoint {
         (self.sent - end, self.acked.min(self.sent - end))
     }
 
+    /// Whether the peer is to be told of its credits though nothing else is to be said.
+    pub fn owes_credits(&self) -> bool {
+        self.credits.is_return_due()
+    }
+
     /// The user has read a data message to its end: its private buffer is free.
     pub fn consumed(&mut self) {
         self.credits.free();
