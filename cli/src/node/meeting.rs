@@ -127,8 +127,8 @@ mod tests {
         let agreed = Agreed { cluster, scenario, nodes: 2, secret: Secret::of(&[7; 32]) };
         let meeting = Meeting::open(&agreed, 0).expect("a port of the system's choice");
         let has = |address: &&str| TcpListener::bind((*address, 0)).is_ok();
-        for address in ["127.0.0.1", "::1"].iter().filter(has) {
-            assert!(TcpStream::connect((*address, meeting.port())).is_ok(), "{address}");
+        for address in ["127.0.0.1", "::1"].into_iter().filter(has) {
+            assert!(TcpStream::connect((address, meeting.port())).is_ok(), "{address}");
         }
     }
 
