@@ -91,7 +91,7 @@ impl<V: Verbs> QpHandle<V> {
             cq,
             cqe,
             depth: caps.max_send_wr,
-            signal_every: (caps.max_send_wr / 4).clamp(1, 32),
+            signal_every: (caps.max_send_wr / 4).clamp(1, 16),
             fenced: Cell::new(None),
             resting: Cell::new(false),
             listening: Cell::new(false),

@@ -28,10 +28,6 @@ const SMALL_FRAME: usize = HEADER_LEN + SMALL;
 /// without pause must not run out of credits.
 const MOST_SPENT: usize = 4;
 
-/// The part of them, as a divisor, that is worth the driver's turn once nothing else is to be done: until then the peer has so many fewer
-/// credits, beside less than half that it is owed.
-const FEW_SPENT: usize = 16;
-
 /// What a receive is posted with: whose it is, and of which queue pair.
 pub(super) fn tag(index: usize, epoch: u32) -> u64 {
     u64::from(epoch) << 32 | index as u64
@@ -93,15 +89,11 @@ impl<V: Verbs> Driver<V> {
                 self.leave();
                 return Poll::Ready(());
             }
-            // Completions first: what a drained queue pair had received counts before the drain is reported. What they bring about is seen
-            // to by those behind them, and they have left word whom to wake: they alone are no reason to go through all once more. Nor
-            // are the last two, for what those leave to do wakes the driver.
-            self.completions(cx);
-            let busy = self.connection_events(cx) | self.device_events(cx);
+            // Completions first: what a drained queue pair had received counts before the drain is reported.
+            let busy = self.completions(cx) | self.connection_events(cx) | self.device_events(cx);
             let busy = busy | self.own_events() | self.feed_starved(cx) | self.what_is_due(cx);
             let busy = busy | self.begin_hold_offs() | self.begin_trials();
-            self.repost_when_idle(cx);
-            self.stand_by(cx);
+            let busy = busy | self.repost_when_idle(cx) | self.stand_by(cx);
             if !busy {
                 if self.is_idle() {
                     leaf_at(&self.ids);
@@ -118,15 +110,16 @@ impl<V: Verbs> Driver<V> {
         listed && self.acks.is_empty() && self.probes.is_empty() && self.trials.is_empty()
     }
 
-    /// Takes all completions. Asked once more when all are taken, the sinks keep whom to wake for the next.
-    fn completions(&mut self, cx: &mut Context<'_>) {
-        while self.shared.sink.poll_ready(cx).is_ready() | self.guests_sent(cx) {
-            while let Some(completed) = self.shared.sink.take() {
-                self.received(completed);
-            }
-            self.frames_of_guests();
-            self.pump_touched();
+    fn completions(&mut self, cx: &mut Context<'_>) -> bool {
+        if self.shared.sink.poll_ready(cx).is_pending() & !self.guests_sent(cx) {
+            return false;
         }
+        while let Some(completed) = self.shared.sink.take() {
+            self.received(completed);
+        }
+        self.frames_of_guests();
+        self.pump_touched();
+        true
     }
 
     /// Pumps those of a batch.
@@ -226,12 +219,11 @@ impl<V: Verbs> Driver<V> {
             let header = header.filter(|_| verdict != Received::Violation).map(|(header, _)| header);
             self.frame_of_guest(index, peer, header, BufferGuard::Block { block, len });
         } else if peer.link.is_up() {
-            peer.spent.push(BufferGuard::Block { block, len });
-            let buffers = shared.config.recv_buffers as usize;
-            if peer.spent.len() == (buffers / FEW_SPENT).max(1) {
+            if peer.spent.is_empty() {
                 self.spenders.push(index);
             }
-            if peer.spent.len() >= buffers / MOST_SPENT {
+            peer.spent.push(BufferGuard::Block { block, len });
+            if peer.spent.len() >= shared.config.recv_buffers as usize / MOST_SPENT {
                 shared.repost(index, peer);
             }
         }
@@ -250,9 +242,9 @@ impl<V: Verbs> Driver<V> {
 
     /// Posts receive buffers again, once those whom their messages were for have had their turn: a post costs
     /// a doorbell, and an answer must not wait for it.
-    fn repost_when_idle(&mut self, cx: &mut Context<'_>) {
+    fn repost_when_idle(&mut self, cx: &mut Context<'_>) -> bool {
         if self.spenders.is_empty() || self.shared.rt.poll_idle(cx).is_pending() {
-            return;
+            return false;
         }
         let shared = Rc::clone(&self.shared);
         for index in self.spenders.drain(..) {
@@ -261,6 +253,7 @@ impl<V: Verbs> Driver<V> {
                 shared.pump(index, peer);
             });
         }
+        true
     }
 
     fn connection_events(&mut self, cx: &mut Context<'_>) -> bool {
