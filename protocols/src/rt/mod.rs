@@ -59,7 +59,8 @@ use events::Routes;
 use executor::Executor;
 use slots::Requests;
 use std::cell::{Cell, RefCell};
-use std::future::Future;
+use std::future::{Future, poll_fn};
+use std::pin::{Pin, pin};
 use std::rc::Rc;
 use std::task::Poll;
 use sync::Mailbox;
@@ -351,6 +352,21 @@ impl<V: Verbs> Rt<V> {
     /// [`OpError`](crate::transport::OpError) for what that means.
     pub fn deadline<F: Future>(&self, at: Nanos, future: F) -> Timed<V, F> {
         Timed::new(self.sleep_until(at), future)
+    }
+
+    /// Awaits a future for so long at most, from the first look at it that finds nothing; then it is dropped, as behind a
+    /// [deadline](Rt::deadline). Who need not wait has no need of a timer, nor of a look at the clock, and nothing is allocated.
+    pub async fn within<F: Future>(&self, most: Nanos, future: F) -> Result<F::Output, Elapsed> {
+        let (mut future, mut over) = (pin!(future), None);
+        poll_fn(|cx| {
+            // The result first, as of a deadline.
+            if let Poll::Ready(value) = future.as_mut().poll(cx) {
+                return Poll::Ready(Ok(value));
+            }
+            let over = over.get_or_insert_with(|| self.sleep(most));
+            Pin::new(over).poll(cx).map(|()| Err(Elapsed))
+        })
+        .await
     }
 
     /// Lets every other task run, and the world move, before this one goes on.

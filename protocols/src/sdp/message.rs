@@ -371,9 +371,12 @@ impl<'a> Message<'a> {
     }
 }
 
-fn put_handle(to: &mut Vec<u8>, Handle { place, use_of }: Handle) {
-    to.extend(place.to_le_bytes());
-    to.extend(use_of.to_le_bytes());
+fn handle_bytes(Handle { place, use_of }: Handle) -> [u8; 8] {
+    (u64::from(use_of) << 32 | u64::from(place)).to_le_bytes()
+}
+
+fn put_handle(to: &mut Vec<u8>, handle: Handle) {
+    to.extend(handle_bytes(handle));
 }
 
 fn put_greeting(to: &mut Vec<u8>, Greeting { from, buffers, buffer_bytes, adverts }: Greeting) {
@@ -386,8 +389,7 @@ fn put_greeting(to: &mut Vec<u8>, Greeting { from, buffers, buffer_bytes, advert
 fn put_header(to: &mut Vec<u8>, kind: u8, Header { to: stream, grant, acked, at }: Header) {
     let mut head = [0; HEADER_LEN as usize];
     head[0] = kind;
-    head[4..8].copy_from_slice(&stream.place.to_le_bytes());
-    head[8..12].copy_from_slice(&stream.use_of.to_le_bytes());
+    head[4..12].copy_from_slice(&handle_bytes(stream));
     head[12..16].copy_from_slice(&grant.to_le_bytes());
     head[16..24].copy_from_slice(&acked.to_le_bytes());
     head[24..].copy_from_slice(&at.to_le_bytes());

@@ -17,11 +17,8 @@ use crate::transport::{
 };
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
-use std::future::poll_fn;
 use std::ops::Range;
-use std::pin::{Pin, pin};
 use std::rc::Rc;
-use std::task::Poll;
 use weft_verbs::{Nanos, Verbs, Work};
 
 /// The channel of sockets' messages.
@@ -549,19 +546,10 @@ impl<V: Verbs> Sdp<V> {
         most: Option<Nanos>,
         wait: impl Future<Output = Result<T, SdpError>>,
     ) -> Result<T, SdpError> {
-        let Some(most) = most else { return wait.await };
-        // Who need not wait has no need of a timer either.
-        let mut wait = pin!(wait);
-        let mut over = None;
-        poll_fn(|cx| {
-            // The result first: one that came in time counts even if it is looked at late.
-            if let Poll::Ready(end) = wait.as_mut().poll(cx) {
-                return Poll::Ready(end);
-            }
-            let over = over.get_or_insert_with(|| self.shared.rt.sleep(most));
-            Pin::new(over).poll(cx).map(|()| Err(SdpError::TimedOut))
-        })
-        .await
+        match most {
+            None => wait.await,
+            Some(most) => self.shared.rt.within(most, wait).await.unwrap_or(Err(SdpError::TimedOut)),
+        }
     }
 }
 

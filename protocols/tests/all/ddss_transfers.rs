@@ -4,17 +4,22 @@ use crate::common::{Cluster, ms, rank};
 use std::cell::Cell;
 use std::rc::Rc;
 use weft_protocols::ddss::{Ddss, Model, Placement, Spec};
+use weft_sim::Sim;
 use weft_verbs::Wait;
+
+/// The segments of two nodes.
+fn both(cluster: &Cluster) -> [Ddss<Sim>; 2] {
+    [0, 1].map(|node: usize| {
+        let member = &cluster.members[node];
+        Ddss::start(&member.rt, &member.mesh).expect("the channel is free")
+    })
+}
 
 /// The task of the one that was begun first has not run yet when the other one is called.
 #[test]
 fn a_put_that_was_begun_is_carried_out_before_one_that_is_called_after_it() {
     let cluster = Cluster::new(2, 1, Wait::Poll);
-    let start = |node: usize| {
-        let member = &cluster.members[node];
-        Ddss::start(&member.rt, &member.mesh).expect("the channel is free")
-    };
-    let [ddss, _home] = [0, 1].map(start);
+    let [ddss, _home] = both(&cluster);
     let found = Rc::new(Cell::new(None));
     let finds = Rc::clone(&found);
     drop(cluster.members[0].rt.spawn(async move {
@@ -35,11 +40,7 @@ fn a_put_that_was_begun_is_carried_out_before_one_that_is_called_after_it() {
 #[test]
 fn a_lock_that_is_dropped_is_no_operation_of_unknown_outcome() {
     let cluster = Cluster::new(2, 1, Wait::Poll);
-    let start = |node: usize| {
-        let member = &cluster.members[node];
-        Ddss::start(&member.rt, &member.mesh).expect("the channel is free")
-    };
-    let [ddss, _home] = [0, 1].map(start);
+    let [ddss, _home] = both(&cluster);
     let (calls, locked) = (ddss.clone(), Rc::new(Cell::new(0)));
     let counts = Rc::clone(&locked);
     drop(cluster.members[0].rt.spawn(async move {

@@ -1,6 +1,6 @@
 //! What users of sockets expect of single streams.
 
-use crate::common::{Cluster, Dice, config, ms, rank, sockets};
+use crate::common::{Cluster, Dice, config, encoded, ms, rank, sockets};
 use std::cell::{RefCell, UnsafeCell};
 use std::future::Future;
 use std::ptr::NonNull;
@@ -286,8 +286,7 @@ fn no_message_whatever_it_says_panics_and_one_out_of_state_aborts_its_stream() {
     drop(rt.clone().spawn(async move {
         let mut inbox = mesh.open(CHANNEL).expect("nobody else has it");
         let mut send = |message: &Message<'_>, spoil: Option<u64>| {
-            let mut bytes = Vec::new();
-            message.encode(&mut bytes);
+            let mut bytes = encoded(message);
             if let Some(at) = spoil {
                 let at = at as usize % bytes.len();
                 bytes[at] ^= 1 << (dice.below(8) as u8);
@@ -376,15 +375,13 @@ fn a_message_that_is_none_aborts_the_stream_that_it_names() {
     drop(cluster.members[0].rt.spawn(async move {
         let mut inbox = mesh.open(CHANNEL).expect("nobody else has it");
         let greeting = Greeting { from: Handle::default(), buffers: 4, buffer_bytes: 200, adverts: 0 };
-        let mut bytes = Vec::new();
-        Message::Hello { id: 1, port: PORT, from_port: 1, greeting }.encode(&mut bytes);
-        mesh.send(rank(1), CHANNEL, &bytes).expect("room");
+        let hello = encoded(&Message::Hello { id: 1, port: PORT, from_port: 1, greeting });
+        mesh.send(rank(1), CHANNEL, &hello).expect("room");
         while let Some(Incoming::Message(received)) = inbox.recv().await {
             match Message::decode(received.bytes()) {
                 Some(Message::HelloAck { greeting, .. }) => {
                     let header = Header { to: greeting.from, grant: 4, acked: 0, at: 0 };
-                    bytes.clear();
-                    Message::DisConn { header }.encode(&mut bytes);
+                    let bytes = encoded(&Message::DisConn { header });
                     mesh.send(rank(1), CHANNEL, &bytes[..bytes.len() - 1]).expect("room");
                 }
                 Some(Message::AbortConn { .. }) => *sees.borrow_mut() = true,

@@ -1,6 +1,6 @@
 //! What calls on streams leave that nobody waits for any more. `weft check sdp-dropped-*` and `sdp-left-*` found most of it.
 
-use crate::common::{Cluster, begins, ms, rank, sockets, us};
+use crate::common::{Cluster, begins, encoded, ms, rank, sockets, us};
 use crate::sdp::{OPTIONS, PORT, Place, ZCOPY, accept, both, connect, filled, places, read_all};
 use std::cell::Cell;
 use std::rc::Rc;
@@ -246,9 +246,7 @@ fn what_comes_for_a_stream_that_nobody_gave_up_is_out_of_turn() {
     drop(cluster.members[0].rt.spawn(async move {
         let mut inbox = mesh.open(CHANNEL).expect("nobody else has it");
         let send = |message: &Message<'_>| {
-            let mut bytes = Vec::new();
-            message.encode(&mut bytes);
-            mesh.send(rank(1), CHANNEL, &bytes).expect("room");
+            mesh.send(rank(1), CHANNEL, &encoded(message)).expect("room");
         };
         let greeting = Greeting { from: Handle::default(), buffers: 4, buffer_bytes: 200, adverts: 0 };
         send(&Message::Hello { id: 1, port: PORT, from_port: 1, greeting });

@@ -5,6 +5,7 @@ use std::future::poll_fn;
 use std::pin::Pin;
 use std::task::Poll;
 use weft_protocols::rt::{Rt, RtConfig};
+use weft_protocols::sdp::message::Message;
 use weft_protocols::sdp::{Sdp, SdpOptions};
 use weft_protocols::transport::{Channel, Mesh, MeshConfig, Rank};
 use weft_sim::choice::Seeded;
@@ -85,6 +86,13 @@ pub async fn without_memory(member: &Member, dead: usize, from: Nanos, to: Nanos
         uses();
         rt.sleep(us(20)).await;
     }
+}
+
+/// A message of sockets, as it is sent.
+pub fn encoded(message: &Message<'_>) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    message.encode(&mut bytes);
+    bytes
 }
 
 /// The sockets of a node, and its runtime.
