@@ -1,9 +1,11 @@
-//! Messages in the making and messages that are read, for those who ask a system from outside the mesh. Little-endian; texts have their
-//! length before them, in two bytes.
+//! Messages in the making, and messages that are read. Little-endian; texts have their length before them, in two bytes.
+//!
+//! Systems add what their messages are made of, beside their messages.
 
 use crate::transport::Rank;
+use weft_verbs::RemoteSlice;
 
-/// What came is no message of the system that it is for.
+/// What came from outside the mesh is no message of the system that it is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("this is none of the messages of that system: are both programs of one version?")]
 pub struct MalformedCall;
@@ -49,50 +51,65 @@ impl Writer {
     }
 }
 
-/// What is left of a message that is read.
+/// What is left of a message that is read. No length in it is trusted, and what cannot be read is none.
 pub(crate) struct Reader<'a>(pub &'a [u8]);
 
-impl Reader<'_> {
-    fn array<const N: usize>(&mut self) -> Result<[u8; N], MalformedCall> {
-        let (head, rest) = self.0.split_first_chunk().ok_or(MalformedCall)?;
+impl<'a> Reader<'a> {
+    /// So many bytes.
+    pub(crate) fn array<const N: usize>(&mut self) -> Option<[u8; N]> {
+        let (head, rest) = self.0.split_first_chunk()?;
         self.0 = rest;
-        Ok(*head)
+        Some(*head)
     }
 
-    pub(crate) fn u8(&mut self) -> Result<u8, MalformedCall> {
+    /// The same of a length that the message says.
+    pub(crate) fn split(&mut self, len: usize) -> Option<&'a [u8]> {
+        let (head, rest) = self.0.split_at_checked(len)?;
+        self.0 = rest;
+        Some(head)
+    }
+
+    pub(crate) fn u8(&mut self) -> Option<u8> {
         self.array().map(|[byte]| byte)
     }
 
-    pub(crate) fn u32(&mut self) -> Result<u32, MalformedCall> {
+    pub(crate) fn u16(&mut self) -> Option<u16> {
+        self.array().map(u16::from_le_bytes)
+    }
+
+    pub(crate) fn u32(&mut self) -> Option<u32> {
         self.array().map(u32::from_le_bytes)
     }
 
-    pub(crate) fn u64(&mut self) -> Result<u64, MalformedCall> {
+    pub(crate) fn u64(&mut self) -> Option<u64> {
         self.array().map(u64::from_le_bytes)
     }
 
-    pub(crate) fn flag(&mut self) -> Result<bool, MalformedCall> {
+    pub(crate) fn flag(&mut self) -> Option<bool> {
         match self.u8()? {
-            0 => Ok(false),
-            1 => Ok(true),
-            _ => Err(MalformedCall),
+            0 => Some(false),
+            1 => Some(true),
+            _ => None,
         }
     }
 
-    pub(crate) fn some_u64(&mut self) -> Result<Option<u64>, MalformedCall> {
+    /// A word that may not be there.
+    pub(crate) fn some_u64(&mut self) -> Option<Option<u64>> {
         let there = self.flag()?;
-        Ok(Some(self.u64()?).filter(|_| there))
+        Some(Some(self.u64()?).filter(|_| there))
     }
 
-    pub(crate) fn rank(&mut self) -> Result<Rank, MalformedCall> {
-        Rank::new(self.u32()?).ok_or(MalformedCall)
+    pub(crate) fn rank(&mut self) -> Option<Rank> {
+        Rank::new(self.u32()?)
     }
 
-    pub(crate) fn text(&mut self) -> Result<String, MalformedCall> {
-        let len = usize::from(u16::from_le_bytes(self.array()?));
-        let (text, rest) = self.0.split_at_checked(len).ok_or(MalformedCall)?;
-        self.0 = rest;
-        String::from_utf8(text.to_vec()).map_err(|_| MalformedCall)
+    pub(crate) fn slice(&mut self) -> Option<RemoteSlice> {
+        self.array().map(RemoteSlice::from_bytes)
+    }
+
+    pub(crate) fn text(&mut self) -> Option<String> {
+        let len = self.u16()?;
+        String::from_utf8(self.split(len.into())?.to_vec()).ok()
     }
 
     pub(crate) fn rest(&mut self) -> Vec<u8> {
@@ -103,17 +120,17 @@ impl Reader<'_> {
     pub(crate) fn list<T>(
         &mut self,
         shortest: usize,
-        one: impl Fn(&mut Self) -> Result<T, MalformedCall>,
-    ) -> Result<Vec<T>, MalformedCall> {
+        one: impl Fn(&mut Self) -> Option<T>,
+    ) -> Option<Vec<T>> {
         let count = self.u32()? as usize;
         if count > self.0.len() / shortest {
-            return Err(MalformedCall);
+            return None;
         }
         (0..count).map(|_| one(self)).collect()
     }
 
     /// The message, if all of it was read.
-    pub(crate) fn end<T>(self, message: T) -> Result<T, MalformedCall> {
-        self.0.is_empty().then_some(message).ok_or(MalformedCall)
+    pub(crate) fn end<T>(self, message: T) -> Option<T> {
+        self.0.is_empty().then_some(message)
     }
 }

@@ -1,6 +1,7 @@
 //! The messages between requestors, managers and servers, and their bytes (kernel-dsm.txt, 2.2 and 4.1).
 
 use super::shared::{ObjectId, PageId};
+use crate::bytes::Reader;
 use crate::transport::Rank;
 use weft_verbs::RemoteSlice;
 
@@ -181,26 +182,24 @@ impl Message<'_> {
 
     /// Reads bytes; none if they are no message.
     pub fn decode(bytes: &[u8]) -> Option<Message<'_>> {
-        let mut rest = Bytes(bytes);
-        let kind = rest.byte()?;
+        let mut rest = Reader(bytes);
+        let kind = rest.u8()?;
         let page = PageId { object: ObjectId(rest.u64()?), index: rest.u32()? };
         let (id, barrier) = (rest.u32()?, page.object.0);
         let message = match kind {
             REQUEST => {
-                let kind = rest.byte()?;
-                let need = Access::of(kind & !HEIR).filter(|need| *need != Access::Invalid)?;
-                let has = Access::of(rest.byte()?)?;
-                let at = RemoteSlice::from_bytes(rest.take()?);
-                let heir_of = if kind & HEIR == 0 { None } else { Some(Rank::new(rest.u32()?)?) };
+                let kind = rest.u8()?;
+                let (need, has, at) = (need(kind & !HEIR)?, Access::of(rest.u8()?)?, rest.slice()?);
+                let heir_of = if kind & HEIR == 0 { None } else { Some(rest.rank()?) };
                 Message::Request { page, id, need, has, at, heir_of }
             }
             FORWARD => {
-                let (to, at) = (Rank::new(rest.u32()?)?, RemoteSlice::from_bytes(rest.take()?));
-                let (need, notices) = (rest.access()?, rest.u16()?);
+                let (to, at) = (rest.rank()?, rest.slice()?);
+                let (need, notices) = (need(rest.u8()?)?, rest.u16()?);
                 Message::Forward { page, id, to, at, need, notices, version: rest.u64()? }
             }
             INVALIDATE => {
-                let to = Rank::new(rest.u32()?)?;
+                let to = rest.rank()?;
                 Message::Invalidate { page, id, to, notices: rest.u16()?, version: rest.u64()? }
             }
             NOTICE => Message::Notice { page, id, notices: rest.u16()?, version: rest.u64()?, data: None },
@@ -212,12 +211,12 @@ impl Message<'_> {
             ENTER => Message::Enter { barrier, id, parties: page.index },
             LEAVE if page.index == 0 => Message::Leave { barrier, id },
             PULL => {
-                let (from, at) = (Rank::new(rest.u32()?)?, RemoteSlice::from_bytes(rest.take()?));
+                let (from, at) = (rest.rank()?, rest.slice()?);
                 Message::Pull { page, id, from, at, version: rest.u64()? }
             }
             LOST => Message::Lost { page, id },
             REPORT => {
-                let (access, version) = (Access::of(rest.byte()?)?, rest.u64()?);
+                let (access, version) = (Access::of(rest.u8()?)?, rest.u64()?);
                 Message::Report { page, access, version, given: Rank::new(id) }
             }
             REPORTED if page == NO_PAGE => Message::Reported { reports: id },
@@ -230,7 +229,7 @@ impl Message<'_> {
             FREED => Message::Freed { object: page.object, id, step: Freeing::of(page.index)? },
             _ => return None,
         };
-        rest.0.is_empty().then_some(message)
+        rest.end(message)
     }
 }
 
@@ -241,36 +240,9 @@ fn head(to: &mut Vec<u8>, kind: u8, page: PageId, id: u32) {
     to.extend(id.to_le_bytes());
 }
 
-/// Bytes that are taken from the front.
-struct Bytes<'a>(&'a [u8]);
-
-impl Bytes<'_> {
-    fn take<const N: usize>(&mut self) -> Option<[u8; N]> {
-        let (taken, rest) = self.0.split_first_chunk()?;
-        self.0 = rest;
-        Some(*taken)
-    }
-
-    fn byte(&mut self) -> Option<u8> {
-        self.take::<1>().map(|[byte]| byte)
-    }
-
-    fn u16(&mut self) -> Option<u16> {
-        self.take().map(u16::from_le_bytes)
-    }
-
-    fn u32(&mut self) -> Option<u32> {
-        self.take().map(u32::from_le_bytes)
-    }
-
-    fn u64(&mut self) -> Option<u64> {
-        self.take().map(u64::from_le_bytes)
-    }
-
-    /// What somebody needs: nobody needs no access.
-    fn access(&mut self) -> Option<Access> {
-        Access::of(self.byte()?).filter(|access| *access != Access::Invalid)
-    }
+/// What somebody needs: nobody needs no access.
+fn need(byte: u8) -> Option<Access> {
+    Access::of(byte).filter(|access| *access != Access::Invalid)
 }
 
 #[cfg(test)]

@@ -1,6 +1,7 @@
 //! What members say to each other, and the bytes of it. All numbers little-endian.
 
 use super::view::{Ballot, Member, View, ViewId};
+use crate::bytes;
 use crate::transport::{Grounds, Rank};
 
 /// The version of everything in this file.
@@ -172,43 +173,26 @@ impl Writer {
     }
 }
 
+/// What is left of a message.
 struct Reader<'a> {
-    rest: &'a [u8],
+    rest: bytes::Reader<'a>,
     /// How many nodes are configured.
     nodes: u32,
 }
 
 impl Reader<'_> {
-    fn take<const N: usize>(&mut self) -> Option<[u8; N]> {
-        let (head, rest) = self.rest.split_first_chunk::<N>()?;
-        self.rest = rest;
-        Some(*head)
-    }
-
-    fn u8(&mut self) -> Option<u8> {
-        self.take::<1>().map(|[n]| n)
-    }
-
-    fn u32(&mut self) -> Option<u32> {
-        self.take().map(u32::from_le_bytes)
-    }
-
-    fn u64(&mut self) -> Option<u64> {
-        self.take().map(u64::from_le_bytes)
-    }
-
     fn id(&mut self) -> Option<ViewId> {
-        Some(ViewId { lineage: self.ballot()?, number: self.u64()? })
+        Some(ViewId { lineage: self.ballot()?, number: self.rest.u64()? })
     }
 
     /// It is of a node that is configured: whoever acts in a view has a place for each of its members.
     fn member(&mut self) -> Option<Member> {
-        let member = Member { rank: Rank::new(self.u32()?)?, incarnation: self.u64()? };
+        let member = Member { rank: Rank::new(self.rest.u32()?)?, incarnation: self.rest.u64()? };
         (member.incarnation != 0 && member.rank.get() <= self.nodes).then_some(member)
     }
 
     fn ballot(&mut self) -> Option<Ballot> {
-        Some(Ballot { round: self.u32()?, by: self.u64()? })
+        Some(Ballot { round: self.rest.u32()?, by: self.rest.u64()? })
     }
 
     /// A node is in it once, as a member or as one that was left out.
@@ -219,7 +203,7 @@ impl Reader<'_> {
 
     /// They come by rank, each once.
     fn members(&mut self) -> Option<Vec<Member>> {
-        let count = self.u32()?;
+        let count = self.rest.u32()?;
         let mut members: Vec<Member> = Vec::new();
         for _ in 0..count {
             let member = self.member()?;
@@ -242,7 +226,7 @@ impl ViewId {
 
     /// The view that grounds name; the default for none.
     pub fn of_grounds(grounds: Grounds) -> ViewId {
-        Reader { rest: &grounds.0, nodes: 0 }.id().unwrap_or_default()
+        Reader { rest: bytes::Reader(&grounds.0), nodes: 0 }.id().unwrap_or_default()
     }
 }
 
@@ -276,12 +260,12 @@ impl Envelope {
 
     /// The message that bytes stand for among so many nodes; none if it names another one. Any bytes are answered.
     pub fn decode(bytes: &[u8], nodes: u32) -> Option<Envelope> {
-        let mut read = Reader { rest: bytes, nodes };
-        let [version, kind, 0, 0] = read.take::<4>()? else { return None };
+        let mut read = Reader { rest: bytes::Reader(bytes), nodes };
+        let [version, kind, 0, 0] = read.rest.array::<4>()? else { return None };
         if version != VERSION {
             return None;
         }
-        let (from, to) = (read.u64()?, read.u64()?);
+        let (from, to) = (read.rest.u64()?, read.rest.u64()?);
         let message = match kind {
             1 => Message::Join,
             2 => Message::Leave,
@@ -291,18 +275,15 @@ impl Envelope {
             }
             4 => {
                 let (after, ballot) = (read.id()?, read.ballot()?);
-                let accepted = match read.u8()? {
-                    0 => None,
-                    1 => Some((read.ballot()?, read.view()?)),
-                    _ => return None,
-                };
+                let has_accepted = read.rest.flag()?;
+                let accepted = if has_accepted { Some((read.ballot()?, read.view()?)) } else { None };
                 Message::Promise { after, ballot, accepted }
             }
             5 => Message::Accept { after: read.id()?, ballot: read.ballot()?, next: read.view()? },
             6 => Message::Accepted { after: read.id()?, ballot: read.ballot()? },
             7 => Message::Decided { view: read.view()? },
-            8 => Message::Renew { view: read.id()?, id: read.u64()? },
-            9 => Message::Renewed { view: read.id()?, id: read.u64()? },
+            8 => Message::Renew { view: read.id()?, id: read.rest.u64()? },
+            9 => Message::Renewed { view: read.id()?, id: read.rest.u64()? },
             10 => Message::Ping { view: read.id()? },
             11 => Message::Pong { view: read.id()? },
             12 => Message::Complaint { about: read.member()? },
@@ -312,7 +293,7 @@ impl Envelope {
             16 => Message::Acts { view: read.id()?, accepted: read.ballot()? },
             _ => return None,
         };
-        (from != 0 && read.rest.is_empty()).then_some(Envelope { from, to, message })
+        (from != 0 && read.rest.0.is_empty()).then_some(Envelope { from, to, message })
     }
 }
 

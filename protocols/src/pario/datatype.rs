@@ -4,6 +4,7 @@
 //! steps that ends in bytes or in a list of regions, and is never unrolled: where the n-th byte of the data lies is arithmetic
 //! ([`Datatype::run_at`]), so a type of a billion regions takes no more room, in memory or in a request, than its steps.
 
+use crate::bytes::Reader;
 use std::ops::Range;
 use std::rc::Rc;
 
@@ -184,46 +185,26 @@ impl Datatype {
     }
 
     /// Reads a type from the beginning of bytes. A list is not longer than its bytes, and a chain not deeper than may be.
-    pub(super) fn decode(from: &mut &[u8]) -> Option<Datatype> {
+    pub(super) fn decode(from: &mut Reader<'_>) -> Option<Datatype> {
         Datatype::decode_within(from, DEPTH)
     }
 
-    fn decode_within(from: &mut &[u8], deeper: u32) -> Option<Datatype> {
-        let [tag] = take(from)?;
-        let inner = |from: &mut &[u8]| Datatype::decode_within(from, deeper.checked_sub(1)?);
-        let count = |from: &mut &[u8], each: usize| {
-            let count = u32::from_le_bytes(take(from)?) as usize;
-            (count.checked_mul(each)? <= from.len()).then_some(count)
-        };
-        match tag {
-            0 => Datatype::bytes(u64::from_le_bytes(take(from)?)),
+    fn decode_within(from: &mut Reader<'_>, deeper: u32) -> Option<Datatype> {
+        let inner = |from: &mut Reader<'_>| Datatype::decode_within(from, deeper.checked_sub(1)?);
+        match from.u8()? {
+            0 => Datatype::bytes(from.u64()?),
             1 => {
-                let (count, stride) = (u64::from_le_bytes(take(from)?), u64::from_le_bytes(take(from)?));
+                let (count, stride) = (from.u64()?, from.u64()?);
                 Datatype::vector(count, stride, inner(from)?)
             }
             2 => {
-                let count = count(from, 8)?;
-                let offsets =
-                    (0..count).map(|_| take(from).map(u64::from_le_bytes)).collect::<Option<_>>()?;
+                let offsets = from.list(8, |from| from.u64())?;
                 Datatype::indexed(offsets, inner(from)?)
             }
-            3 => {
-                let count = count(from, 12)?;
-                let region = |from: &mut &[u8]| {
-                    Some((u64::from_le_bytes(take(from)?), u32::from_le_bytes(take(from)?)))
-                };
-                let regions = (0..count).map(|_| region(from)).collect::<Option<Vec<_>>>()?;
-                Datatype::regions(regions)
-            }
+            3 => Datatype::regions(from.list(12, |from| Some((from.u64()?, from.u32()?)))?),
             _ => None,
         }
     }
-}
-
-fn take<const N: usize>(from: &mut &[u8]) -> Option<[u8; N]> {
-    let (head, rest) = from.split_first_chunk()?;
-    *from = rest;
-    Some(*head)
 }
 
 /// A type from some byte on: of a file, or of a buffer. Clones are cheap.
@@ -306,8 +287,8 @@ impl View {
     }
 
     /// Reads a view from the beginning of bytes.
-    pub(super) fn decode(from: &mut &[u8]) -> Option<View> {
-        let at = u64::from_le_bytes(take(from)?);
+    pub(super) fn decode(from: &mut Reader<'_>) -> Option<View> {
+        let at = from.u64()?;
         View::new(at, Datatype::decode(from)?)
     }
 }
@@ -367,11 +348,11 @@ pub(super) mod tests {
         fn a_type_survives_its_bytes_and_no_part_of_them_is_a_type((of, _) in types()) {
             let mut bytes = Vec::new();
             of.encode(&mut bytes);
-            let mut rest = &bytes[..];
+            let mut rest = Reader(&bytes);
             prop_assert_eq!(Datatype::decode(&mut rest), Some(of));
-            prop_assert!(rest.is_empty());
+            prop_assert!(rest.0.is_empty());
             for end in 0..bytes.len() {
-                prop_assert_eq!(Datatype::decode(&mut &bytes[..end]), None);
+                prop_assert_eq!(Datatype::decode(&mut Reader(&bytes[..end])), None);
             }
         }
 
@@ -407,7 +388,7 @@ pub(super) mod tests {
 
         #[test]
         fn no_bytes_make_a_decoder_fail(bytes in prop::collection::vec(any::<u8>(), 0..100)) {
-            drop(View::decode(&mut &bytes[..]));
+            drop(View::decode(&mut Reader(&bytes)));
         }
     }
 
@@ -430,10 +411,10 @@ pub(super) mod tests {
         assert!(deep(DEPTH).is_some() && deep(DEPTH + 1).is_none());
         let mut bytes = [1_u8; 17].repeat(1_000);
         bytes.extend([0; 9]);
-        assert_eq!(Datatype::decode(&mut &bytes[..]), None, "a thousand deep");
+        assert_eq!(Datatype::decode(&mut Reader(&bytes)), None, "a thousand deep");
         assert_eq!(Datatype::vector(1 << 40, 1 << 40, Datatype::bytes(1).unwrap()), None);
         assert_eq!(View::of(1 << 62..(1 << 63) + 1), None);
         let many = [&[3][..], &u32::MAX.to_le_bytes(), &[0; 24]].concat();
-        assert_eq!(Datatype::decode(&mut &many[..]), None, "more regions than bytes");
+        assert_eq!(Datatype::decode(&mut Reader(&many)), None, "more regions than bytes");
     }
 }

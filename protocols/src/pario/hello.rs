@@ -6,7 +6,7 @@
 //! goes on to send it, and may succeed when the second stream has been answered for long. So streams are numbered, and a server takes none
 //! that comes behind a later one: what is asked by it is over.
 
-use super::messages::Frame;
+use super::messages::{Frame, Reader};
 use crate::transport::Rank;
 use std::collections::BTreeMap;
 
@@ -32,13 +32,10 @@ impl Hello {
 
     /// What a frame says, if it is one.
     pub(super) fn of(frame: &Frame) -> Option<Hello> {
-        let (client, rest) = frame.head.split_first_chunk::<4>()?;
-        let (server, rest) = rest.split_first_chunk::<4>()?;
-        let (life, rest) = rest.split_first_chunk::<8>()?;
-        let client = Rank::new(u32::from_le_bytes(*client))?;
-        let server = Rank::new(u32::from_le_bytes(*server))?;
-        let number = u64::from_le_bytes(rest.try_into().ok()?);
-        Some(Hello { client, server, life: u64::from_le_bytes(*life), number })
+        let mut head = Reader(&frame.head);
+        let (client, server) = (head.rank()?, head.rank()?);
+        let (life, number) = (head.u64()?, head.u64()?);
+        head.end(Hello { client, server, life, number })
     }
 }
 

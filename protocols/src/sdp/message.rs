@@ -4,6 +4,7 @@
 //! checks that nothing is missing and nothing comes twice, instead of believing it.
 
 use super::{Mode, Refusal};
+use crate::bytes::Reader;
 use weft_verbs::RemoteSlice;
 
 /// Which stream of a node: a place in its table, and how often that place was used before.
@@ -322,49 +323,47 @@ impl<'a> Message<'a> {
     pub fn names(bytes: &[u8]) -> Option<Handle> {
         let (&[kind, ..], rest) = bytes.split_first_chunk::<4>()?;
         let of_none = matches!(kind, HELLO | SUSP_COMM | SUSP_COMM_ACK | ACK_RECV | PROBE);
-        if of_none { None } else { Reader(rest).handle() }
+        if of_none { None } else { handle(&mut Reader(rest)) }
     }
 
     /// Reads bytes; none if they are no message.
     pub fn decode(bytes: &'a [u8]) -> Option<Message<'a>> {
         let (&[kind, code, 0, 0], rest) = bytes.split_first_chunk()? else { return None };
-        let mut rest = Reader(rest);
+        let rest = &mut Reader(rest);
         let message = match (kind, code) {
             (HELLO, 0) => Message::Hello {
-                id: u128::from_le_bytes(rest.take()?),
-                port: u16::from_le_bytes(rest.take()?),
-                from_port: u16::from_le_bytes(rest.take()?),
-                greeting: rest.greeting()?,
+                id: u128::from_le_bytes(rest.array()?),
+                port: rest.u16()?,
+                from_port: rest.u16()?,
+                greeting: greeting(rest)?,
             },
-            (HELLO_ACK, 0) => Message::HelloAck { to: rest.handle()?, greeting: rest.greeting()? },
-            (REJECT, code) => Message::Reject { to: rest.handle()?, why: *REFUSALS.get(usize::from(code))? },
+            (HELLO_ACK, 0) => Message::HelloAck { to: handle(rest)?, greeting: greeting(rest)? },
+            (REJECT, code) => Message::Reject { to: handle(rest)?, why: *REFUSALS.get(usize::from(code))? },
             (DATA, 0) => {
-                let header = rest.header()?;
+                let header = header(rest)?;
                 return Some(Message::Data { header, bytes: rest.0 });
             }
-            (SRC_AVAIL, 0) => Message::SrcAvail { header: rest.header()?, source: rest.slice()? },
-            (SINK_AVAIL, 0) => Message::SinkAvail {
-                header: rest.header()?,
-                start: u64::from_le_bytes(rest.take()?),
-                sink: rest.slice()?,
-            },
-            (RDMA_RD_COMPL, 0) => Message::RdmaRdCompl { header: rest.header()?, len: rest.word()? },
-            (RDMA_WR_COMPL, 0) => Message::RdmaWrCompl { header: rest.header()?, len: rest.word()? },
-            (SRC_AVAIL_CANCEL, 0) => Message::SrcAvailCancel { header: rest.header()? },
-            (SEND_SM, 0) => Message::SendSm { header: rest.header()? },
-            (SINK_AVAIL_CANCEL, 0) => Message::SinkAvailCancel { header: rest.header()? },
-            (SINK_CANCEL_ACK, 0) => Message::SinkCancelAck { header: rest.header()? },
-            (MODE_CHANGE, 0) => {
-                Message::ModeChange { header: rest.header()?, mode: *MODES.get(rest.word()? as usize)? }
+            (SRC_AVAIL, 0) => Message::SrcAvail { header: header(rest)?, source: rest.slice()? },
+            (SINK_AVAIL, 0) => {
+                Message::SinkAvail { header: header(rest)?, start: rest.u64()?, sink: rest.slice()? }
             }
-            (CH_RCV_BUF, 0) => Message::ChRcvBuf { header: rest.header()?, bytes: rest.word()? },
-            (CH_RCV_BUF_ACK, 0) => Message::ChRcvBufAck { header: rest.header()?, bytes: rest.word()? },
-            (DIS_CONN, 0) => Message::DisConn { header: rest.header()? },
-            (SUSP_COMM, rail) => Message::SuspComm { rail, number: rest.word()? },
-            (SUSP_COMM_ACK, 0) => Message::SuspCommAck { number: rest.word()? },
+            (RDMA_RD_COMPL, 0) => Message::RdmaRdCompl { header: header(rest)?, len: rest.u32()? },
+            (RDMA_WR_COMPL, 0) => Message::RdmaWrCompl { header: header(rest)?, len: rest.u32()? },
+            (SRC_AVAIL_CANCEL, 0) => Message::SrcAvailCancel { header: header(rest)? },
+            (SEND_SM, 0) => Message::SendSm { header: header(rest)? },
+            (SINK_AVAIL_CANCEL, 0) => Message::SinkAvailCancel { header: header(rest)? },
+            (SINK_CANCEL_ACK, 0) => Message::SinkCancelAck { header: header(rest)? },
+            (MODE_CHANGE, 0) => {
+                Message::ModeChange { header: header(rest)?, mode: *MODES.get(rest.u32()? as usize)? }
+            }
+            (CH_RCV_BUF, 0) => Message::ChRcvBuf { header: header(rest)?, bytes: rest.u32()? },
+            (CH_RCV_BUF_ACK, 0) => Message::ChRcvBufAck { header: header(rest)?, bytes: rest.u32()? },
+            (DIS_CONN, 0) => Message::DisConn { header: header(rest)? },
+            (SUSP_COMM, rail) => Message::SuspComm { rail, number: rest.u32()? },
+            (SUSP_COMM_ACK, 0) => Message::SuspCommAck { number: rest.u32()? },
             (ACK_RECV, code) => Message::AckRecv { rail: code.checked_sub(1) },
             (PROBE, 0) => Message::Probe,
-            (ABORT_CONN, code @ 0..=1) => Message::AbortConn { to: rest.handle()?, moved: code == 1 },
+            (ABORT_CONN, code @ 0..=1) => Message::AbortConn { to: handle(rest)?, moved: code == 1 },
             _ => return None,
         };
         rest.0.is_empty().then_some(message)
@@ -396,42 +395,21 @@ fn put_header(to: &mut Vec<u8>, kind: u8, Header { to: stream, grant, acked, at 
     to.extend_from_slice(&head);
 }
 
-/// Takes numbers from the front of bytes.
-struct Reader<'a>(&'a [u8]);
+fn handle(from: &mut Reader<'_>) -> Option<Handle> {
+    Some(Handle { place: from.u32()?, use_of: from.u32()? })
+}
 
-impl Reader<'_> {
-    fn take<const N: usize>(&mut self) -> Option<[u8; N]> {
-        let (taken, rest) = self.0.split_first_chunk()?;
-        self.0 = rest;
-        Some(*taken)
-    }
+fn greeting(from: &mut Reader<'_>) -> Option<Greeting> {
+    Some(Greeting {
+        from: handle(from)?,
+        buffers: from.u32()?,
+        buffer_bytes: from.u32()?,
+        adverts: from.u32()?,
+    })
+}
 
-    fn word(&mut self) -> Option<u32> {
-        self.take().map(u32::from_le_bytes)
-    }
-
-    fn slice(&mut self) -> Option<RemoteSlice> {
-        self.take().map(RemoteSlice::from_bytes)
-    }
-
-    fn handle(&mut self) -> Option<Handle> {
-        Some(Handle { place: self.word()?, use_of: self.word()? })
-    }
-
-    fn greeting(&mut self) -> Option<Greeting> {
-        Some(Greeting {
-            from: self.handle()?,
-            buffers: self.word()?,
-            buffer_bytes: self.word()?,
-            adverts: self.word()?,
-        })
-    }
-
-    fn header(&mut self) -> Option<Header> {
-        let (to, grant) = (self.handle()?, self.word()?);
-        let mut position = || self.take().map(u64::from_le_bytes);
-        Some(Header { to, grant, acked: position()?, at: position()? })
-    }
+fn header(from: &mut Reader<'_>) -> Option<Header> {
+    Some(Header { to: handle(from)?, grant: from.u32()?, acked: from.u64()?, at: from.u64()? })
 }
 
 #[cfg(test)]

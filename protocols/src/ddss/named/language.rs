@@ -42,8 +42,8 @@ impl Which {
         to.u64(self.incarnation);
     }
 
-    fn read(from: &mut Reader<'_>) -> Result<Which, MalformedCall> {
-        Ok(Which { name: Name(from.u64()?), incarnation: from.u64()? })
+    fn read(from: &mut Reader<'_>) -> Option<Which> {
+        Some(Which { name: Name(from.u64()?), incarnation: from.u64()? })
     }
 }
 
@@ -183,7 +183,10 @@ impl Request {
     /// # Errors
     /// They are no request.
     pub fn from_bytes(bytes: &[u8]) -> Result<Request, MalformedCall> {
-        let mut from = Reader(bytes);
+        Request::read(Reader(bytes)).ok_or(MalformedCall)
+    }
+
+    fn read(mut from: Reader<'_>) -> Option<Request> {
         let request = match from.u8()? {
             PUT => {
                 let name = from.text()?;
@@ -202,7 +205,7 @@ impl Request {
             }
             REMOVE => Request::Remove { name: from.text()? },
             KEPT => Request::Kept,
-            _ => return Err(MalformedCall),
+            _ => return None,
         };
         from.end(request)
     }
@@ -249,7 +252,10 @@ impl Reply {
     /// # Errors
     /// They are no reply.
     pub fn from_bytes(bytes: &[u8]) -> Result<Reply, MalformedCall> {
-        let mut from = Reader(bytes);
+        Reply::read(Reader(bytes)).ok_or(MalformedCall)
+    }
+
+    fn read(mut from: Reader<'_>) -> Option<Reply> {
         let reply = match from.u8()? {
             PUT => Reply::Put { version: from.some_u64()?, home: from.rank()? },
             VALUE => {
@@ -260,7 +266,7 @@ impl Reply {
             SAME => Reply::Same { version: from.u64()? },
             REMOVE => Reply::Removed,
             KEPT => Reply::Kept(from.list(SHORTEST_ROW, Row::read)?),
-            _ => return Err(MalformedCall),
+            _ => return None,
         };
         from.end(reply)
     }
@@ -272,8 +278,8 @@ fn write_model(to: &mut Writer, model: Model) {
     to.u32(parameter);
 }
 
-fn read_model(from: &mut Reader<'_>) -> Result<Model, MalformedCall> {
-    Model::from_code(from.u8()?, from.u32()?).ok_or(MalformedCall)
+fn read_model(from: &mut Reader<'_>) -> Option<Model> {
+    Model::from_code(from.u8()?, from.u32()?)
 }
 
 impl Row {
@@ -288,10 +294,10 @@ impl Row {
         write_model(to, *model);
     }
 
-    fn read(from: &mut Reader<'_>) -> Result<Row, MalformedCall> {
+    fn read(from: &mut Reader<'_>) -> Option<Row> {
         let name = Some(from.text()?).filter(|name| !name.is_empty());
         let (version, len, size, memory) = (from.u64()?, from.u32()?, from.u32()?, from.u64()?);
-        Ok(Row { name, version, len, size, memory, model: read_model(from)? })
+        Some(Row { name, version, len, size, memory, model: read_model(from)? })
     }
 }
 

@@ -4,7 +4,6 @@ use super::super::DirEntry;
 use super::super::access::Run;
 use super::super::error::Refusal;
 use super::{Answer, Frame, Reader, Writer, kind};
-use weft_verbs::RemoteSlice;
 
 impl Answer {
     /// Its bytes for a stream, its data apart.
@@ -142,7 +141,7 @@ impl Answer {
             kind::HAS_OPEN => {
                 let (more, mut files) = (from.flag()?, Vec::new());
                 while !from.0.is_empty() {
-                    files.push((from.handle()?, u32::from_le_bytes(from.array()?)));
+                    files.push((from.handle()?, from.u32()?));
                 }
                 Answer::Open { files, more }
             }
@@ -170,10 +169,10 @@ impl Answer {
             }
             kind::PUSHED => Answer::Pushed { short: from.flag()? },
             kind::OFFER => {
-                let (op, place) = (from.u64()?, from.array().map(RemoteSlice::from_bytes)?);
+                let (op, place) = (from.u64()?, from.slice()?);
                 let (writes, mut runs) = (from.flag()?, Vec::new());
                 while !from.0.is_empty() {
-                    runs.push(Run { at: from.u64()?, len: u32::from_le_bytes(from.array()?) });
+                    runs.push(Run { at: from.u64()?, len: from.u32()? });
                 }
                 Answer::Offer { op, place, runs, writes }
             }

@@ -1,13 +1,10 @@
-//! What messages are made of, as bytes, and read again: a decoder trusts no length.
+//! What messages and batches of the log are made of, as bytes, and read again.
 
 use super::super::datatype::View;
 use super::super::slots::Asked;
 use super::super::{Attributes, DirEntry, Distribution, Handle, Name, Path, SetAttributes};
 use super::{Bytes, HEADER, Memory};
-use weft_verbs::RemoteSlice;
-
-/// A message in the making, or a batch of the log.
-pub(in super::super) struct Writer(pub Vec<u8>);
+use crate::bytes::{Reader, Writer};
 
 impl Writer {
     pub(super) fn new(kind: u8, id: u64) -> Writer {
@@ -15,14 +12,6 @@ impl Writer {
         writer.0.push(kind);
         writer.u64(id);
         writer
-    }
-
-    pub(in super::super) fn u64(&mut self, word: u64) {
-        self.0.extend(word.to_le_bytes());
-    }
-
-    pub(in super::super) fn u32(&mut self, word: u32) {
-        self.0.extend(word.to_le_bytes());
     }
 
     pub(in super::super) fn asked(&mut self, Asked { slot, sequence }: Asked) {
@@ -76,30 +65,9 @@ impl Writer {
     }
 }
 
-/// The rest of what is read.
-pub(in super::super) struct Reader<'a>(pub &'a [u8]);
-
-impl<'a> Reader<'a> {
-    pub(super) fn array<const N: usize>(&mut self) -> Option<[u8; N]> {
-        let (head, rest) = self.0.split_first_chunk()?;
-        self.0 = rest;
-        Some(*head)
-    }
-
-    pub(in super::super) fn u8(&mut self) -> Option<u8> {
-        self.array::<1>().map(|[byte]| byte)
-    }
-
-    pub(in super::super) fn u64(&mut self) -> Option<u64> {
-        self.array().map(u64::from_le_bytes)
-    }
-
-    pub(in super::super) fn u32(&mut self) -> Option<u32> {
-        self.array().map(u32::from_le_bytes)
-    }
-
+impl Reader<'_> {
     pub(in super::super) fn asked(&mut self) -> Option<Asked> {
-        Some(Asked { slot: u16::from_le_bytes(self.array()?), sequence: self.u64()? })
+        Some(Asked { slot: self.u16()?, sequence: self.u64()? })
     }
 
     pub(in super::super) fn attributes(&mut self) -> Option<Attributes> {
@@ -115,35 +83,24 @@ impl<'a> Reader<'a> {
         Some(SetAttributes { mode, owner, group, modified })
     }
 
-    pub(in super::super) fn flag(&mut self) -> Option<bool> {
-        match self.u8()? {
-            0 => Some(false),
-            1 => Some(true),
-            _ => None,
-        }
-    }
-
     pub(in super::super) fn handle(&mut self) -> Option<Handle> {
         self.u64().map(Handle)
     }
 
     pub(in super::super) fn layout(&mut self) -> Option<Distribution> {
-        let strip = u32::from_le_bytes(self.array()?);
-        let servers = u16::from_le_bytes(self.array()?);
-        Distribution::stripe(strip, servers, u16::from_le_bytes(self.array()?))
+        Distribution::stripe(self.u32()?, self.u16()?, self.u16()?)
     }
 
     pub(super) fn bytes(&mut self) -> Option<Bytes> {
         let (handle, layout) = (self.handle()?, self.layout()?);
-        let file = View::decode(&mut self.0)?;
-        let (from, len) = (self.u64()?, u32::from_le_bytes(self.array()?));
+        let file = View::decode(self)?;
+        let (from, len) = (self.u64()?, self.u32()?);
         Some(Bytes { handle, layout, file, from, len })
     }
 
     pub(in super::super) fn path(&mut self) -> Option<Path> {
-        let len = usize::from(u16::from_le_bytes(self.array()?));
-        let (text, rest) = self.0.split_at_checked(len)?;
-        self.0 = rest;
+        let len = self.u16()?.into();
+        let text = self.split(len)?;
         // Only as it is written: one path has one text.
         Path::new(std::str::from_utf8(text).ok()?).filter(|path| path.as_str().len() == len)
     }
@@ -154,24 +111,14 @@ impl<'a> Reader<'a> {
     }
 
     pub(super) fn name(&mut self) -> Option<Name> {
-        let len = usize::from(self.u8()?);
-        let (name, rest) = self.0.split_at_checked(len)?;
-        self.0 = rest;
+        let len = self.u8()?;
+        let name = self.split(len.into())?;
         Name::new(std::str::from_utf8(name).ok()?)
     }
 
     pub(super) fn memory(&mut self) -> Option<Memory> {
-        let slice = self.array().map(RemoteSlice::from_bytes)?;
-        let (view, from) = (View::decode(&mut self.0)?, self.u64()?);
-        Some(Memory { slice, view, from, load: u32::from_le_bytes(self.array()?) })
-    }
-
-    pub(super) fn rest(&mut self) -> Vec<u8> {
-        std::mem::take(&mut self.0).to_vec()
-    }
-
-    /// The message, if all of it was read.
-    pub(super) fn end<T>(self, message: T) -> Option<T> {
-        self.0.is_empty().then_some(message)
+        let slice = self.slice()?;
+        let (view, from) = (View::decode(self)?, self.u64()?);
+        Some(Memory { slice, view, from, load: self.u32()? })
     }
 }

@@ -9,7 +9,7 @@ mod requests;
 #[cfg(test)]
 mod tests;
 
-pub(super) use fields::{Reader, Writer};
+pub(super) use crate::bytes::{Reader, Writer};
 
 use super::access::{PIECES, Run};
 use super::datatype::View;

@@ -218,14 +218,17 @@ impl Request {
     /// # Errors
     /// They are no request.
     pub fn from_bytes(bytes: &[u8]) -> Result<Request, MalformedCall> {
-        let mut from = Reader(bytes);
+        Request::read(Reader(bytes)).ok_or(MalformedCall)
+    }
+
+    fn read(mut from: Reader<'_>) -> Option<Request> {
         let (kind, name) = (from.u8()?, from.text()?);
         let request = match kind {
             LIST => Request::List { directory: name, after: from.text()?, sizes: from.flag()? },
             STAT => Request::Stat { name },
             CREATE => {
                 let (strip, servers) = (from.u32()?, from.u32()?);
-                let servers = u16::try_from(servers).map_err(|_| MalformedCall)?;
+                let servers = u16::try_from(servers).ok()?;
                 let (strip, servers) = ((strip > 0).then_some(strip), (servers > 0).then_some(servers));
                 Request::Create { name, strip, servers }
             }
@@ -239,7 +242,7 @@ impl Request {
             MAKE_DIRECTORY => Request::MakeDirectory { path: name },
             REMOVE_DIRECTORY => Request::RemoveDirectory { path: name },
             RENAME => Request::Rename { from: name, to: from.text()?, replaces: from.flag()? },
-            _ => return Err(MalformedCall),
+            _ => return None,
         };
         from.end(request)
     }
@@ -293,25 +296,28 @@ impl Reply {
     /// # Errors
     /// They are no reply.
     pub fn from_bytes(bytes: &[u8]) -> Result<Reply, MalformedCall> {
-        let mut from = Reader(bytes);
+        Reply::read(Reader(bytes)).ok_or(MalformedCall)
+    }
+
+    fn read(mut from: Reader<'_>) -> Option<Reply> {
         let reply = match from.u8()? {
             LIST => {
                 let more = from.flag()?;
                 let entry = |from: &mut Reader<'_>| {
-                    Ok(Listed { name: from.text()?, is_directory: from.flag()?, size: from.some_u64()? })
+                    Some(Listed { name: from.text()?, is_directory: from.flag()?, size: from.some_u64()? })
                 };
                 Reply::Names { entries: from.list(SHORTEST_NAME, entry)?, more }
             }
             STAT => {
                 let (handle, size, strip) = (Handle(from.u64()?), from.u64()?, from.u32()?);
-                let servers = u16::try_from(from.u32()?).map_err(|_| MalformedCall)?;
-                let first = u16::try_from(from.u32()?).map_err(|_| MalformedCall)?;
-                let layout = Distribution::stripe(strip, servers, first).ok_or(MalformedCall)?;
+                let servers = u16::try_from(from.u32()?).ok()?;
+                let first = u16::try_from(from.u32()?).ok()?;
+                let layout = Distribution::stripe(strip, servers, first)?;
                 Reply::Stat { handle, size, layout }
             }
             READ => Reply::Bytes(from.rest()),
             DONE => Reply::Done,
-            _ => return Err(MalformedCall),
+            _ => return None,
         };
         from.end(reply)
     }
