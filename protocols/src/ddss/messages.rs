@@ -2,6 +2,7 @@
 
 use super::key::Place;
 use super::{Holdings, Key, Model, Name, Spec};
+use crate::bytes::Reader;
 
 /// To a segment's home, and back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -94,229 +95,139 @@ impl Message {
 
     /// Its bytes: a kind, the request's number, and what the kind has; little-endian.
     pub fn encode(self) -> Vec<u8> {
-        let mut bytes = Vec::with_capacity(LONGEST);
-        let mut head = |kind: u8, id: u64| {
-            bytes.push(kind);
-            bytes.extend(id.to_le_bytes());
-        };
-        match self {
-            Message::Open { id, name, spec } => {
-                head(OPEN, id);
-                bytes.extend(name.0.to_le_bytes());
-                put_spec(spec, &mut bytes);
-            }
+        let of = |kind, id| Encoded(Vec::with_capacity(LONGEST)).u8(kind).u64(id);
+        let encoded = match self {
+            Message::Open { id, name, spec } => of(OPEN, id).u64(name.0).spec(spec),
             Message::Here { id, at, incarnation, again } => {
-                head(HERE, id);
-                bytes.extend(at.to_bytes());
-                bytes.extend(incarnation.to_le_bytes());
-                bytes.push(again.into());
+                of(HERE, id).place(at).u64(incarnation).u8(again.into())
             }
-            Message::Otherwise { id, spec } => {
-                head(OTHERWISE, id);
-                put_spec(spec, &mut bytes);
-            }
-            Message::NoMemory { id } => head(NO_MEMORY, id),
-            Message::Enter { id, name, at } => {
-                head(ENTER, id);
-                bytes.extend(name.0.to_le_bytes());
-                bytes.extend(at.to_bytes());
-            }
-            Message::Granted { id, name, at, header } => {
-                head(GRANTED, id);
-                bytes.extend(name.0.to_le_bytes());
-                bytes.extend(at.to_bytes());
-                bytes.extend(header.to_le_bytes());
-            }
-            Message::Leave { name, at, header } => {
-                head(LEAVE, name.0);
-                bytes.extend(at.to_bytes());
-                bytes.extend(header.to_le_bytes());
-            }
-            Message::Allocate { id, spec } => {
-                head(ALLOCATE, id);
-                put_spec(spec, &mut bytes);
-            }
-            Message::Allocated { id, key } => {
-                head(ALLOCATED, id);
-                put_key(key, &mut bytes);
-            }
+            Message::Otherwise { id, spec } => of(OTHERWISE, id).spec(spec),
+            Message::NoMemory { id } => of(NO_MEMORY, id),
+            Message::Enter { id, name, at } => of(ENTER, id).u64(name.0).place(at),
+            Message::Granted { id, name, at, header } => of(GRANTED, id).u64(name.0).place(at).u64(header),
+            Message::Leave { name, at, header } => of(LEAVE, name.0).place(at).u64(header),
+            Message::Allocate { id, spec } => of(ALLOCATE, id).spec(spec),
+            Message::Allocated { id, key } => of(ALLOCATED, id).some_key(key),
             Message::Bind { id, name, key, instead } => {
-                head(BIND, id);
-                bytes.extend(name.0.to_le_bytes());
-                put_key(key, &mut bytes);
-                put_key(instead, &mut bytes);
+                of(BIND, id).u64(name.0).some_key(key).some_key(instead)
             }
-            Message::Find { id, name } => {
-                head(FIND, id);
-                bytes.extend(name.0.to_le_bytes());
+            Message::Find { id, name } => of(FIND, id).u64(name.0),
+            Message::Key { id, key } => of(KEY, id).some_key(key),
+            Message::Release { id, key } => of(RELEASE, id).key(key),
+            Message::Drain { key } => of(DRAIN, 0).key(key),
+            Message::Drained { name, at } => of(DRAINED, name.0).place(at),
+            Message::Revoked { key } => of(REVOKED, 0).key(key),
+            Message::Done { id } => of(DONE, id),
+            Message::Released { id } => of(RELEASED, id),
+            Message::Count { id } => of(COUNT, id),
+            Message::Join { id, key } => of(JOIN, id).key(key),
+            Message::Joined { id, again } => of(JOINED, id).u8(again.into()),
+            Message::Gone { id } => of(GONE, id),
+            Message::Parted { name, at } => of(PARTED, name.0).place(at),
+            Message::Holds { id, holdings: Holdings { segments, held, free, pieces, longest } } => {
+                [segments, held, free, pieces, longest].into_iter().fold(of(HOLDS, id), Encoded::u64)
             }
-            Message::Key { id, key } => {
-                head(KEY, id);
-                put_key(key, &mut bytes);
-            }
-            Message::Release { id, key } => {
-                head(RELEASE, id);
-                bytes.extend(key.to_bytes());
-            }
-            Message::Drain { key } => {
-                head(DRAIN, 0);
-                bytes.extend(key.to_bytes());
-            }
-            Message::Drained { name, at } => {
-                head(DRAINED, name.0);
-                bytes.extend(at.to_bytes());
-            }
-            Message::Revoked { key } => {
-                head(REVOKED, 0);
-                bytes.extend(key.to_bytes());
-            }
-            Message::Done { id } => head(DONE, id),
-            Message::Released { id } => head(RELEASED, id),
-            Message::Count { id } => head(COUNT, id),
-            Message::Join { id, key } => {
-                head(JOIN, id);
-                bytes.extend(key.to_bytes());
-            }
-            Message::Joined { id, again } => {
-                head(JOINED, id);
-                bytes.push(again.into());
-            }
-            Message::Gone { id } => head(GONE, id),
-            Message::Parted { name, at } => {
-                head(PARTED, name.0);
-                bytes.extend(at.to_bytes());
-            }
-            Message::Holds { id, holdings } => {
-                head(HOLDS, id);
-                let Holdings { segments, held, free, pieces, longest } = holdings;
-                bytes.extend([segments, held, free, pieces, longest].into_iter().flat_map(u64::to_le_bytes));
-            }
-        }
-        bytes
+        };
+        encoded.0
     }
 
     /// Reads bytes; none if they are no message.
     pub fn decode(bytes: &[u8]) -> Option<Message> {
-        let (&kind, rest) = bytes.split_first()?;
-        let (id, rest) = take_u64(rest)?;
-        match kind {
-            OPEN => {
-                let (name, rest) = take_u64(rest)?;
-                Some(Message::Open { id, name: Name(name), spec: take_spec(rest)? })
-            }
-            HERE => {
-                let (at, rest) = take_place(rest)?;
-                let (incarnation, rest) = take_u64(rest)?;
-                Some(Message::Here { id, at, incarnation, again: whole_bool(rest)? })
-            }
-            OTHERWISE => Some(Message::Otherwise { id, spec: take_spec(rest)? }),
-            NO_MEMORY if rest.is_empty() => Some(Message::NoMemory { id }),
-            ENTER => {
-                let (name, rest) = take_u64(rest)?;
-                Some(Message::Enter { id, name: Name(name), at: whole_place(rest)? })
-            }
-            GRANTED => {
-                let (name, rest) = take_u64(rest)?;
-                let (at, rest) = take_place(rest)?;
-                Some(Message::Granted { id, name: Name(name), at, header: whole_u64(rest)? })
-            }
-            LEAVE => {
-                let (at, rest) = take_place(rest)?;
-                Some(Message::Leave { name: Name(id), at, header: whole_u64(rest)? })
-            }
-            ALLOCATE => Some(Message::Allocate { id, spec: take_spec(rest)? }),
-            BIND => {
-                let (name, rest) = take_u64(rest)?;
-                let (key, rest) = take_key(rest)?;
-                let (instead, []) = take_key(rest)? else { return None };
-                Some(Message::Bind { id, name: Name(name), key, instead })
-            }
-            FIND => Some(Message::Find { id, name: Name(whole_u64(rest)?) }),
-            KEY => {
-                let (key, []) = take_key(rest)? else { return None };
-                Some(Message::Key { id, key })
-            }
-            ALLOCATED => {
-                let (key, []) = take_key(rest)? else { return None };
-                Some(Message::Allocated { id, key })
-            }
-            RELEASE => Some(Message::Release { id, key: Key::from_bytes(rest)? }),
-            DRAIN => Some(Message::Drain { key: Key::from_bytes(rest)? }),
-            DRAINED => Some(Message::Drained { name: Name(id), at: whole_place(rest)? }),
-            REVOKED => Some(Message::Revoked { key: Key::from_bytes(rest)? }),
-            DONE if rest.is_empty() => Some(Message::Done { id }),
-            RELEASED if rest.is_empty() => Some(Message::Released { id }),
-            COUNT if rest.is_empty() => Some(Message::Count { id }),
-            JOIN => Some(Message::Join { id, key: Key::from_bytes(rest)? }),
-            JOINED => Some(Message::Joined { id, again: whole_bool(rest)? }),
-            GONE if rest.is_empty() => Some(Message::Gone { id }),
-            PARTED => Some(Message::Parted { name: Name(id), at: whole_place(rest)? }),
+        let mut from = Reader(bytes);
+        let (kind, id) = (from.u8()?, from.u64()?);
+        let rest = &mut from;
+        let message = match kind {
+            OPEN => Message::Open { id, name: name(rest)?, spec: spec(rest)? },
+            HERE => Message::Here { id, at: place(rest)?, incarnation: rest.u64()?, again: rest.flag()? },
+            OTHERWISE => Message::Otherwise { id, spec: spec(rest)? },
+            NO_MEMORY => Message::NoMemory { id },
+            ENTER => Message::Enter { id, name: name(rest)?, at: place(rest)? },
+            GRANTED => Message::Granted { id, name: name(rest)?, at: place(rest)?, header: rest.u64()? },
+            LEAVE => Message::Leave { name: Name(id), at: place(rest)?, header: rest.u64()? },
+            ALLOCATE => Message::Allocate { id, spec: spec(rest)? },
+            ALLOCATED => Message::Allocated { id, key: some_key(rest)? },
+            BIND => Message::Bind { id, name: name(rest)?, key: some_key(rest)?, instead: some_key(rest)? },
+            FIND => Message::Find { id, name: name(rest)? },
+            KEY => Message::Key { id, key: some_key(rest)? },
+            RELEASE => Message::Release { id, key: key(rest)? },
+            DRAIN if id == 0 => Message::Drain { key: key(rest)? },
+            DRAINED => Message::Drained { name: Name(id), at: place(rest)? },
+            REVOKED if id == 0 => Message::Revoked { key: key(rest)? },
+            DONE => Message::Done { id },
+            RELEASED => Message::Released { id },
+            COUNT => Message::Count { id },
+            JOIN => Message::Join { id, key: key(rest)? },
+            JOINED => Message::Joined { id, again: rest.flag()? },
+            GONE => Message::Gone { id },
+            PARTED => Message::Parted { name: Name(id), at: place(rest)? },
             HOLDS => {
-                let (words, []) = rest.as_chunks() else { return None };
-                let [segments, held, free, pieces, longest] =
-                    <[[u8; 8]; 5]>::try_from(words).ok()?.map(u64::from_le_bytes);
-                Some(Message::Holds { id, holdings: Holdings { segments, held, free, pieces, longest } })
+                let (segments, held, free) = (rest.u64()?, rest.u64()?, rest.u64()?);
+                let (pieces, longest) = (rest.u64()?, rest.u64()?);
+                Message::Holds { id, holdings: Holdings { segments, held, free, pieces, longest } }
             }
-            _ => None,
+            _ => return None,
+        };
+        from.end(message)
+    }
+}
+
+/// A message in the making.
+struct Encoded(Vec<u8>);
+
+impl Encoded {
+    fn put(mut self, bytes: &[u8]) -> Encoded {
+        self.0.extend_from_slice(bytes);
+        self
+    }
+
+    fn u8(self, byte: u8) -> Encoded {
+        self.put(&[byte])
+    }
+
+    fn u64(self, word: u64) -> Encoded {
+        self.put(&word.to_le_bytes())
+    }
+
+    fn place(self, at: Place) -> Encoded {
+        self.put(&at.to_bytes())
+    }
+
+    fn key(self, key: Key) -> Encoded {
+        self.put(&key.to_bytes())
+    }
+
+    fn some_key(self, key: Option<Key>) -> Encoded {
+        let to = self.u8(key.is_some().into());
+        match key {
+            Some(key) => to.key(key),
+            None => to,
         }
     }
-}
 
-fn put_key(key: Option<Key>, to: &mut Vec<u8>) {
-    to.push(key.is_some().into());
-    to.extend(key.iter().flat_map(Key::to_bytes));
-}
-
-fn take_key(bytes: &[u8]) -> Option<(Option<Key>, &[u8])> {
-    match bytes.split_first()? {
-        (0, rest) => Some((None, rest)),
-        (1, rest) => {
-            let (key, rest) = rest.split_at_checked(Key::BYTES)?;
-            Some((Some(Key::from_bytes(key)?), rest))
-        }
-        _ => None,
+    fn spec(self, Spec { size, model }: Spec) -> Encoded {
+        let (code, parameter) = model.code();
+        self.put(&size.to_le_bytes()).u8(code).put(&parameter.to_le_bytes())
     }
 }
 
-fn put_spec(Spec { size, model }: Spec, to: &mut Vec<u8>) {
-    let (code, parameter) = model.code();
-    to.extend(size.to_le_bytes());
-    to.push(code);
-    to.extend(parameter.to_le_bytes());
+fn name(from: &mut Reader<'_>) -> Option<Name> {
+    from.u64().map(Name)
 }
 
-fn take_spec(bytes: &[u8]) -> Option<Spec> {
-    let (size, rest) = bytes.split_first_chunk()?;
-    let (&code, rest) = rest.split_first()?;
-    let parameter = u32::from_le_bytes(rest.try_into().ok()?);
-    Some(Spec { size: u32::from_le_bytes(*size), model: Model::from_code(code, parameter)? })
+fn place(from: &mut Reader<'_>) -> Option<Place> {
+    from.array().map(Place::from_bytes)
 }
 
-fn whole_place(bytes: &[u8]) -> Option<Place> {
-    let (at, []) = take_place(bytes)? else { return None };
-    Some(at)
+fn key(from: &mut Reader<'_>) -> Option<Key> {
+    Key::from_bytes(from.split(Key::BYTES)?)
 }
 
-fn take_place(bytes: &[u8]) -> Option<(Place, &[u8])> {
-    let (at, rest) = bytes.split_first_chunk()?;
-    Some((Place::from_bytes(*at), rest))
+fn some_key(from: &mut Reader<'_>) -> Option<Option<Key>> {
+    if from.flag()? { key(from).map(Some) } else { Some(None) }
 }
 
-fn whole_bool(bytes: &[u8]) -> Option<bool> {
-    match bytes {
-        [0] => Some(false),
-        [1] => Some(true),
-        _ => None,
-    }
-}
-
-fn whole_u64(bytes: &[u8]) -> Option<u64> {
-    take_u64(bytes).filter(|(_, rest)| rest.is_empty()).map(|(word, _)| word)
-}
-
-fn take_u64(bytes: &[u8]) -> Option<(u64, &[u8])> {
-    let (word, rest) = bytes.split_first_chunk()?;
-    Some((u64::from_le_bytes(*word), rest))
+fn spec(from: &mut Reader<'_>) -> Option<Spec> {
+    Some(Spec { size: from.u32()?, model: Model::from_code(from.u8()?, from.u32()?)? })
 }
 
 #[cfg(test)]
