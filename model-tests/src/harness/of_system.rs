@@ -3,22 +3,22 @@
 //! A room says what its letters ask for, and has a model that scenarios and real nodes have already tested: the same
 //! service, the same clients, the same oracles. See [`SystemModel`].
 
+use super::in_order::InOrder;
 use super::quits::Quits;
 use super::recorder::{Explored, Recorder};
 use super::requests::Requests;
 use super::{Member, Model, Shape, Unseen, at_rest};
 use crate::explore::{Key, Size, SizeError, Violation};
-use crate::history::{ClientId, HistoryEvent, RequestId, Stage};
+use crate::history::{ClientId, RequestId};
 use crate::named::Named;
-use crate::oracle::{self, Oracles};
+use crate::oracle::Oracles;
 use crate::record::Record;
 use crate::system::{Place, System};
-use std::hash::Hasher;
 use std::rc::Rc;
 use weft_protocols::rt::fingerprint::StateHasher;
 use weft_protocols::rt::{Rt, WaitPoint};
 use weft_protocols::transport::{MeshConfig, MeshStats};
-use weft_sim::explore::{AccessKind, FaultSet, Outcome};
+use weft_sim::explore::{FaultSet, Outcome};
 use weft_sim::{Keys, NodeId, Sim};
 use weft_verbs::{Nanos, Wait};
 
@@ -28,18 +28,20 @@ pub type Of<M> = <M as SystemModel>::System;
 pub type CountsOf<M> = <Of<M> as System>::Counts;
 /// What its clients see.
 pub type EventOf<M> = <Of<M> as System>::Event;
+/// Its oracles.
+pub type OraclesOf<M> = <Of<M> as System>::Oracles;
 /// What its clients ask for.
 pub type RequestOf<M> = <Of<M> as System>::Request;
 /// What runs on one of its nodes.
 pub type ServiceOf<M> = <Of<M> as System>::Service<Sim>;
 /// What records its histories.
-pub type RecorderOf<M> = Recorder<InOrder<M>>;
+pub type RecorderOf<M> = Recorder<InOrder<OraclesOf<M>>>;
 
 /// How a system is explored: what it starts with, what its clients ask for, and what the explorer must know of its history.
 /// Only the first two have to be said.
 pub trait SystemModel: Clone + 'static {
     /// The system.
-    type System: System;
+    type System: System<Oracles: Explored>;
 
     /// What letters ask for, for people: `p to put, g to get`.
     const LETTERS: &'static str;
@@ -52,6 +54,11 @@ pub trait SystemModel: Clone + 'static {
 
     /// The workload that the services start with. Its clients and requests do not count: those of the model do.
     fn work(&self) -> <Of<Self> as System>::Workload;
+
+    /// The oracles of so many nodes.
+    fn oracles(&self, nodes: u32) -> InOrder<OraclesOf<Self>> {
+        InOrder::new(Of::<Self>::oracles(&self.work(), nodes))
+    }
 
     /// What a client asks for by a letter; `None` if there is no such letter.
     fn request(&self, client: ClientId, letter: char) -> Option<RequestOf<Self>>;
@@ -96,30 +103,16 @@ pub trait SystemModel: Clone + 'static {
     }
 
     /// Whether a client that lives waits for what only time brings; see [`Model::waits`].
-    fn waits(&self, crashed: &[NodeId], oracles: &<Of<Self> as System>::Oracles) -> bool {
+    fn waits(&self, crashed: &[NodeId], oracles: &OraclesOf<Self>) -> bool {
         let _ = crashed;
         oracles.unended() > 0
     }
 
     /// Whether others cannot go on without a node that has crashed: if so, nobody's request need end.
-    fn needs(&self, node: u32, oracles: &<Of<Self> as System>::Oracles) -> bool {
+    fn needs(&self, node: u32, oracles: &OraclesOf<Self>) -> bool {
         let _ = (node, oracles);
         true
     }
-
-    /// How an event accesses what the oracles judge by; see [`Explored::access`]. Unless a model says otherwise, requests that
-    /// begin are not ordered among each other, and everything else is: that is right wherever oracles judge by which request
-    /// ended before which other began.
-    fn access(event: &EventOf<Self>) -> Option<AccessKind> {
-        match event.stage() {
-            Stage::Asked => Some(AccessKind::Read),
-            Stage::Amid | Stage::Served | Stage::Other | Stage::OfNode => Some(AccessKind::Write),
-        }
-    }
-
-    /// Whether the ends of requests commute: no verdict and no state of the oracles depends on their order among each other, but only on
-    /// what begins, or happens to a node, before or after them ([`Explored::is_response`]). No, unless a model says so.
-    const RESPONSES_COMMUTE: bool = false;
 
     /// What every node asks for before the first choice, by letters; what it sees then is not recorded. Nothing, unless a
     /// model says so: what is explored begins with services that have just started.
@@ -298,7 +291,7 @@ async fn client_loop<M: SystemModel>(
 
 impl<M: SystemModel> Model for OfSystem<M> {
     type State = Nodes<M>;
-    type Oracles = InOrder<M>;
+    type Oracles = InOrder<OraclesOf<M>>;
 
     fn size(&self) -> Size {
         Size::new([(self.key, self.requests.to_string())])
@@ -341,8 +334,8 @@ impl<M: SystemModel> Model for OfSystem<M> {
         recorder.oracles(|InOrder { oracles, .. }| self.model.needs(node.0, oracles))
     }
 
-    fn oracles(&self) -> InOrder<M> {
-        InOrder::new(&self.model, self.requests.nodes())
+    fn oracles(&self) -> InOrder<OraclesOf<M>> {
+        self.model.oracles(self.requests.nodes())
     }
 
     fn start(&self, configuration: usize, members: &[Member], recorder: &RecorderOf<M>) -> Nodes<M> {
@@ -404,69 +397,5 @@ impl<M: SystemModel> Model for OfSystem<M> {
         to: &mut StateHasher,
     ) -> bool {
         self.model.fingerprint(&nodes.0[node].1, to) && member.mesh.fingerprint(unseen, to)
-    }
-}
-
-/// A system's oracles where no time passes: events happen in the order of recording, far apart.
-pub struct InOrder<M: SystemModel> {
-    oracles: <Of<M> as System>::Oracles,
-    events: u64,
-}
-
-impl<M: SystemModel> InOrder<M> {
-    /// Oracles that have seen nothing.
-    pub fn new(model: &M, nodes: u32) -> InOrder<M> {
-        InOrder { oracles: Of::<M>::oracles(&model.work(), nodes), events: 0 }
-    }
-}
-
-impl<M: SystemModel> Clone for InOrder<M> {
-    fn clone(&self) -> InOrder<M> {
-        InOrder { oracles: self.oracles.clone(), events: self.events }
-    }
-}
-
-impl<M: SystemModel> Oracles for InOrder<M> {
-    type Event = EventOf<M>;
-
-    fn promises(&self) -> Vec<(&'static str, &'static str)> {
-        self.oracles.promises()
-    }
-
-    fn observe(&mut self, event: &EventOf<M>, broken: &mut dyn FnMut(oracle::Violation)) {
-        self.events += 1;
-        let event = event.clone().by_another_clock(Nanos::from_secs(self.events));
-        self.oracles.observe(&event, broken);
-    }
-
-    fn ended(&self) -> u64 {
-        self.oracles.ended()
-    }
-
-    fn unended(&self) -> u64 {
-        self.oracles.unended()
-    }
-
-    fn finish(&mut self, now: Nanos, healthy: Nanos) -> Vec<oracle::Violation> {
-        self.oracles.finish(now, healthy)
-    }
-
-    fn finish_unharmed(&self) -> Option<oracle::Violation> {
-        self.oracles.finish_unharmed()
-    }
-
-    fn state(&self, to: &mut dyn Hasher) {
-        self.oracles.state(to);
-    }
-}
-
-impl<M: SystemModel> Explored for InOrder<M> {
-    fn access(event: &EventOf<M>) -> Option<AccessKind> {
-        M::access(event)
-    }
-
-    /// What happens to a node is no end of a request: verdicts may depend on its place among the ends.
-    fn is_response(event: &EventOf<M>) -> bool {
-        M::RESPONSES_COMMUTE && matches!(event.stage(), Stage::Served | Stage::Other)
     }
 }

@@ -20,8 +20,15 @@ use weft_verbs::Nanos;
 /// saved, and hashed when states are compared.
 pub trait Explored: Oracles {
     /// How an event accesses what the oracles judge by: two events of which one writes it do not commute, though their
-    /// nodes have not heard of each other. `None` if no verdict depends on the event's place.
-    fn access(event: &Self::Event) -> Option<AccessKind>;
+    /// nodes have not heard of each other. `None` if no verdict depends on the event's place. Unless oracles say otherwise, requests that
+    /// begin are not ordered among each other, and everything else is: that is right wherever oracles judge by which request
+    /// ended before which other began.
+    fn access(event: &Self::Event) -> Option<AccessKind> {
+        match event.stage() {
+            Stage::Asked => Some(AccessKind::Read),
+            Stage::Amid | Stage::Served | Stage::Other | Stage::OfNode => Some(AccessKind::Write),
+        }
+    }
 
     /// Whether an event is a request's end that no verdict and no state of the oracles distinguishes from the other ends by its place among
     /// them: only what begins before or after it matters. Then the ends of two requests commute, though each conflicts

@@ -7,6 +7,7 @@ use crate::named::Named;
 use crate::record::Record;
 use crate::system::System;
 use crate::systems::ddss::history::{Event, What};
+use crate::systems::ddss::oracles::DdssOracles;
 use crate::systems::ddss::{Segments, Service};
 use weft_protocols::ddss::{Ddss, Spec};
 use weft_protocols::transport::MeshConfig;
@@ -50,7 +51,7 @@ impl Back {
 
 impl Model for Back {
     type State = State;
-    type Oracles = InOrder<Publishing>;
+    type Oracles = InOrder<DdssOracles>;
 
     fn size(&self) -> Size {
         Size::new([("calls", self.requests.to_string())])
@@ -78,8 +79,8 @@ impl Model for Back {
         Some(1)
     }
 
-    fn oracles(&self) -> InOrder<Publishing> {
-        InOrder::new(&self.model, self.requests.nodes())
+    fn oracles(&self) -> InOrder<DdssOracles> {
+        self.model.oracles(self.requests.nodes())
     }
 
     fn start(&self, _: usize, members: &[Member], recorder: &RecorderOf<Publishing>) -> State {

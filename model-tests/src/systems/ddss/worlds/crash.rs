@@ -7,6 +7,7 @@ use crate::named::Named;
 use crate::record::Record;
 use crate::system::System;
 use crate::systems::ddss::history::{Event, What};
+use crate::systems::ddss::oracles::DdssOracles;
 use crate::systems::ddss::{Segments, Service};
 use weft_protocols::ddss::{Ddss, Spec};
 use weft_protocols::transport::MeshConfig;
@@ -58,7 +59,7 @@ impl Crash {
 
 impl Model for Crash {
     type State = State;
-    type Oracles = InOrder<Publishing>;
+    type Oracles = InOrder<DdssOracles>;
 
     fn size(&self) -> Size {
         self.sized(&self.requests)
@@ -78,8 +79,8 @@ impl Model for Crash {
         config.recv_buffers = 16;
     }
 
-    fn oracles(&self) -> InOrder<Publishing> {
-        InOrder::new(&self.model, self.requests.nodes())
+    fn oracles(&self) -> InOrder<DdssOracles> {
+        self.model.oracles(self.requests.nodes())
     }
 
     fn configurations(&self) -> usize {

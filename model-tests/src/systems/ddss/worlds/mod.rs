@@ -6,11 +6,12 @@ mod named;
 mod readings;
 
 use super::history::{Event, Value, What, Why};
+use super::oracles::DdssOracles;
 use super::workload::{Call, DdssWork, Request};
 use super::{Counts, Segments, Service};
 use crate::explore::{Entry, Key};
-use crate::harness::{Nodes, RecorderOf, Requests, SystemModel, of_system, worlds};
-use crate::history::{ClientId, RequestId};
+use crate::harness::{Explored, Nodes, RecorderOf, Requests, SystemModel, of_system, worlds};
+use crate::history::{ClientId, HistoryEvent, RequestId, Stage};
 use crate::system::{Place, System};
 use readings::Reading;
 use weft_protocols::ddss::{Model, Name};
@@ -172,10 +173,6 @@ impl SystemModel for Publishing {
                                    once if it is free, a to lock, begin to put, drop that and unlock (not under null), r to release it, f to look its name up and s to get by the first key that was had, with an exclamation mark if its user may drop the call at any \
                                    moment, a list for each node, as in p,g!g";
 
-    /// Oracles keep what had ended before each call began, and of what has ended the highest version, the value of each version and
-    /// what was released: sets, in whatever order they grew. What they keep of a node's losses only its own calls change.
-    const RESPONSES_COMMUTE: bool = true;
-
     const BRANCHES: &'static [&'static str] = &[
         "a get read a slot again",
         "a get read another node's slots",
@@ -252,19 +249,24 @@ impl SystemModel for Publishing {
     }
 }
 
+impl Explored for DdssOracles {
+    /// Oracles keep what had ended before each call began, and of what has ended the highest version, the value of each version and
+    /// what was released: sets, in whatever order they grew. What they keep of a node's losses only its own calls change. What happens
+    /// to a node is no end of a call: verdicts may depend on its place among the ends.
+    fn is_response(event: &Event) -> bool {
+        matches!(event.stage(), Stage::Served | Stage::Other)
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::harness::{Explored, InOrder};
     use weft_sim::explore::AccessKind;
     use weft_verbs::Nanos;
 
     #[test]
     fn what_happens_to_a_node_has_its_place_among_the_ends_of_calls() {
-        let access = |event: &Event| {
-            let is_response = InOrder::<Publishing>::is_response(event);
-            (is_response, <InOrder<Publishing> as Explored>::access(event))
-        };
+        let access = |event: &Event| (DdssOracles::is_response(event), DdssOracles::access(event));
         for what in [What::Crashed, What::LeftOut] {
             let event = Event::of_node(Nanos::ZERO, 0, what);
             assert_eq!(access(&event), (false, Some(AccessKind::Write)), "{event}");

@@ -3,9 +3,8 @@
 //!
 //! Small ones, and many: what a world shows is in which ways its calls meet, and each call more makes it many times as large.
 
-use super::client::WorldOracles;
 use crate::explore::Entry;
-use crate::harness::{self, Explored, Nodes, RecorderOf, Requests, SystemModel, of_system, worlds};
+use crate::harness::{self, Nodes, RecorderOf, Requests, SystemModel, of_system, worlds};
 use crate::history::{ClientId, RequestId};
 use crate::record::Record;
 use crate::system::Place;
@@ -17,7 +16,6 @@ use weft_protocols::rt::fingerprint::StateHasher;
 use weft_protocols::rt::{Rt, WaitPoint};
 use weft_protocols::transport::{MeshConfig, MeshStats, Planted};
 use weft_sim::Sim;
-use weft_sim::explore::AccessKind;
 use weft_verbs::{Nanos, Verbs};
 
 /// Where time comes last, how long anything takes says only that it ends when nothing else can happen.
@@ -162,10 +160,6 @@ impl SystemModel for Calls {
             Connections::Roomy | Connections::Atomless(_) => None,
             Connections::Narrow | Connections::Timed => Some(harness::DRIFT),
         }
-    }
-
-    fn access(event: &Event) -> Option<AccessKind> {
-        WorldOracles::access(event)
     }
 
     fn warm_up(&self) -> &'static str {

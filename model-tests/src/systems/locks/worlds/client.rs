@@ -83,7 +83,7 @@ impl Oracles for WorldOracles {
     }
 }
 
-impl Explored for WorldOracles {
+impl Explored for LockOracles {
     /// Shared holders come and go in any order; an exclusive holder does not.
     fn access(event: &Event) -> Option<AccessKind> {
         match (event.what, event.mode) {
@@ -92,6 +92,12 @@ impl Explored for WorldOracles {
             (_, Mode::Exclusive) => Some(AccessKind::Write),
             (_, Mode::Shared) => Some(AccessKind::Read),
         }
+    }
+}
+
+impl Explored for WorldOracles {
+    fn access(event: &Event) -> Option<AccessKind> {
+        LockOracles::access(event)
     }
 
     fn mark(event: &Event) -> Option<TraceEvent> {

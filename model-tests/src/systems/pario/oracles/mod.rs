@@ -11,6 +11,7 @@ mod sizes;
 mod tests;
 mod together;
 mod told;
+mod whole;
 
 pub use causes::Causes;
 pub use cells::{Linearizable, Survival};
@@ -25,6 +26,7 @@ use crate::history::HistoryEvent;
 use crate::oracle::{Oracle, Oracles, Returns, Violation, show};
 use std::hash::{Hash, Hasher};
 use weft_verbs::Nanos;
+use whole::Whole;
 
 /// All the oracles of files.
 #[derive(Clone, Debug)]
@@ -36,6 +38,8 @@ pub struct FileOracles {
     told: Told,
     together: Together,
     causes: Causes,
+    /// Where all transfers are of one unit.
+    whole: Option<Whole>,
     progress: Returns<Event>,
     /// How many nodes are servers, the first ones.
     servers: u32,
@@ -47,8 +51,8 @@ impl FileOracles {
         let (bytes, progress) = (Linearizable::default(), Returns::default());
         let (names, places) = (Names::new(names, directories), Places::default());
         let (opened, told, together) = (Opened::default(), Told::default(), Together::default());
-        let causes = Causes::default();
-        FileOracles { bytes, names, places, opened, told, together, causes, progress, servers: 1 }
+        let (causes, whole) = (Causes::default(), None);
+        FileOracles { bytes, names, places, opened, told, together, causes, whole, progress, servers: 1 }
     }
 
     /// The same where the first so many nodes are servers, and what of theirs survives a crash.
@@ -94,6 +98,12 @@ impl FileOracles {
         self
     }
 
+    /// The same where all transfers are of one unit.
+    pub fn of_one_unit(mut self, are: bool) -> FileOracles {
+        self.whole = are.then(Whole::default);
+        self
+    }
+
     /// The names of which it is known whether they are there, and the file that has one, where that is known, too.
     pub fn known_names(&self) -> Vec<(u32, bool, Option<u64>)> {
         self.names.known().collect()
@@ -108,12 +118,15 @@ impl FileOracles {
         self.opened.restarted(node, node == 0, all_gone);
         self.places.restarted(node, node == 0, all_gone, at);
         self.told.restarted(node, serves, at);
+        self.whole.iter_mut().for_each(Whole::loosen);
         self.progress.node_restarted(node);
     }
 
-    fn all(&mut self) -> [&mut dyn Oracle<Event>; 8] {
-        let FileOracles { bytes, names, places, opened, told, together, causes, progress, .. } = self;
-        [bytes, names, places, opened, told, together, causes, progress]
+    fn all(&mut self) -> impl Iterator<Item = &mut dyn Oracle<Event>> {
+        let FileOracles { bytes, names, places, opened, told, together, causes, whole, progress, .. } = self;
+        let always: [&mut dyn Oracle<Event>; 8] =
+            [bytes, names, places, opened, told, together, causes, progress];
+        always.into_iter().chain(whole.iter_mut().map(|whole| whole as &mut dyn Oracle<Event>))
     }
 }
 
@@ -121,8 +134,8 @@ impl Oracles for FileOracles {
     type Event = Event;
 
     fn promises(&self) -> Vec<(&'static str, &'static str)> {
-        let mut these = FileOracles::new(0, 0);
-        these.all().map(|oracle| (oracle.name(), oracle.promise())).to_vec()
+        let mut these = FileOracles::new(0, 0).of_one_unit(self.whole.is_some());
+        these.all().map(|oracle| (oracle.name(), oracle.promise())).collect()
     }
 
     fn observe(&mut self, event: &Event, broken: &mut dyn FnMut(Violation)) {
@@ -149,7 +162,7 @@ impl Oracles for FileOracles {
     }
 
     fn finish_unharmed(&self) -> Option<Violation> {
-        self.causes.first()
+        self.causes.first().or_else(|| self.whole.as_ref()?.finish_unharmed())
     }
 
     fn state(&self, mut to: &mut dyn Hasher) {
@@ -160,5 +173,6 @@ impl Oracles for FileOracles {
         self.told.hash(&mut to);
         self.together.hash(&mut to);
         self.causes.hash(&mut to);
+        self.whole.hash(&mut to);
     }
 }

@@ -5,18 +5,11 @@ mod published;
 mod remote;
 mod shipped;
 mod stores;
-mod whole;
 
-use super::history::{Event, What};
 use super::oracles::FileOracles;
 use crate::explore::{Entry, Key};
-use crate::harness::{Explored, worlds};
-use crate::oracle::{self, Oracle, Oracles};
+use crate::harness::{self, Explored, worlds};
 use shipped::{Way, make};
-use std::hash::{Hash, Hasher};
-use weft_sim::explore::AccessKind;
-use weft_verbs::Nanos;
-use whole::Whole;
 
 const KEYS: &[Key] = &[Key {
     name: "calls",
@@ -83,82 +76,12 @@ pub fn worlds() -> Vec<Entry> {
 /// How many names there are.
 const NAMES: u32 = 2;
 
-/// The oracles where nobody looks at a clock: events happen in the order of recording, far apart.
-#[derive(Clone)]
-pub struct InOrder {
-    oracles: FileOracles,
-    /// Where all transfers are of one unit.
-    whole: Option<Whole>,
-    events: u64,
+/// The oracles where nobody looks at a clock.
+type InOrder = harness::InOrder<FileOracles>;
+
+/// Those of worlds that need say no more of their files.
+fn oracles() -> InOrder {
+    InOrder::new(FileOracles::new(NAMES, 0))
 }
 
-impl InOrder {
-    fn new() -> InOrder {
-        InOrder::of(FileOracles::new(NAMES, 0))
-    }
-
-    /// The same of these oracles.
-    fn of(oracles: FileOracles) -> InOrder {
-        InOrder { oracles, whole: None, events: 0 }
-    }
-
-    /// What is known of names; see [`FileOracles::known_names`].
-    fn known_names(&self) -> Vec<(u32, bool, Option<u64>)> {
-        self.oracles.known_names()
-    }
-
-    /// The same where all transfers are of one unit.
-    fn of_one_unit(self) -> InOrder {
-        InOrder { whole: Some(Whole::default()), ..self }
-    }
-}
-
-impl Oracles for InOrder {
-    type Event = Event;
-
-    fn promises(&self) -> Vec<(&'static str, &'static str)> {
-        let whole = self.whole.iter().map(|whole| (whole.name(), whole.promise()));
-        self.oracles.promises().into_iter().chain(whole).collect()
-    }
-
-    fn observe(&mut self, event: &Event, broken: &mut dyn FnMut(oracle::Violation)) {
-        self.events += 1;
-        let at_ns = Nanos::from_secs(self.events).0;
-        let event = Event { at_ns, ..event.clone() };
-        self.oracles.observe(&event, broken);
-        let whole = self.whole.iter_mut().map(|whole| whole as &mut dyn Oracle<Event>);
-        oracle::show(&event, whole, broken);
-    }
-
-    fn ended(&self) -> u64 {
-        self.oracles.ended()
-    }
-
-    fn unended(&self) -> u64 {
-        self.oracles.unended()
-    }
-
-    fn finish(&mut self, now: Nanos, healthy: Nanos) -> Vec<oracle::Violation> {
-        self.oracles.finish(now, healthy)
-    }
-
-    fn finish_unharmed(&self) -> Option<oracle::Violation> {
-        let whole = self.whole.as_ref().and_then(Whole::finish_unharmed);
-        self.oracles.finish_unharmed().or(whole)
-    }
-
-    fn state(&self, mut to: &mut dyn Hasher) {
-        self.oracles.state(to);
-        self.whole.hash(&mut to);
-    }
-}
-
-impl Explored for InOrder {
-    /// A call that begins looks at what has completed.
-    fn access(event: &Event) -> Option<AccessKind> {
-        match event.what {
-            What::Calls(_) => Some(AccessKind::Read),
-            _ => Some(AccessKind::Write),
-        }
-    }
-}
+impl Explored for FileOracles {}

@@ -367,8 +367,7 @@ impl Model for Calls {
         let (way, servers) = (self.way, self.way.servers());
         let oracles = FileOracles::new(NAMES, 0).surviving(servers, way.survival()).striped(strip);
         let oracles = oracles.asking_again(way.has_disk()).of_guests(way.has_guests());
-        let oracles = InOrder::of(oracles.of_groups(self.has_group()));
-        if way == Way::Unit { oracles.of_one_unit() } else { oracles }
+        InOrder::new(oracles.of_groups(self.has_group()).of_one_unit(way == Way::Unit))
     }
 
     fn promises(&self) -> &'static [&'static str] {
@@ -384,7 +383,7 @@ impl Model for Calls {
         if !self.way.has_disk() {
             return Ok(());
         }
-        let known = stores::known(recorder.oracles(InOrder::known_names), &self.work());
+        let known = stores::known(recorder.oracles(|of| of.oracles.known_names()), &self.work());
         let servers = self.way.servers();
         let mut clients = state.services.iter().skip(servers as usize);
         let all_closed = self.each_closes() && clients.all(|client| client.life == 0);

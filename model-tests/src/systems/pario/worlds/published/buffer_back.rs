@@ -6,7 +6,7 @@
 
 use super::super::super::content::{self, Run, Value};
 use super::super::super::history::{Call, Cells, Event, What};
-use super::super::InOrder;
+use super::super::{InOrder, oracles};
 use crate::harness::{Member, Model, Recorder, Shape};
 use crate::history::{ClientId, RequestId};
 use crate::record::Record;
@@ -37,7 +37,7 @@ impl Model for BufferBack {
     }
 
     fn oracles(&self) -> InOrder {
-        InOrder::new()
+        oracles()
     }
 
     fn start(&self, _: usize, members: &[Member], recorder: &Recorder<InOrder>) {

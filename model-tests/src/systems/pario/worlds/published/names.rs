@@ -5,7 +5,7 @@
 
 use super::super::super::Files;
 use super::super::super::history::{Call, What, Why};
-use super::super::InOrder;
+use super::super::{InOrder, oracles};
 use super::{Came, End, Teller};
 use crate::explore::Violation;
 use crate::harness::{Member, Model, Recorder, Shape};
@@ -70,7 +70,7 @@ impl Model for Names {
     }
 
     fn oracles(&self) -> InOrder {
-        InOrder::new()
+        oracles()
     }
 
     fn start(&self, _: usize, members: &[Member], recorder: &Recorder<InOrder>) -> Orphan {

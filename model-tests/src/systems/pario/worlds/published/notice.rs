@@ -6,7 +6,7 @@
 
 use super::super::super::content;
 use super::super::super::history::{Call, Cells, What};
-use super::super::InOrder;
+use super::super::{InOrder, oracles};
 use super::{Came, End, Teller};
 use crate::harness::{Member, Model, Recorder, Shape};
 use weft_protocols::rt::{Label, Rt};
@@ -36,7 +36,7 @@ impl Model for NoticeElsewhere {
     }
 
     fn oracles(&self) -> InOrder {
-        InOrder::new()
+        oracles()
     }
 
     fn start(&self, _: usize, members: &[Member], recorder: &Recorder<InOrder>) {

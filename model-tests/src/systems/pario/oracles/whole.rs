@@ -53,7 +53,7 @@ impl Whole {
     }
 
     /// A part of a write may be there from now on, and may have been.
-    fn loosen(&mut self) {
+    pub(super) fn loosen(&mut self) {
         self.loose = true;
         self.torn.clear();
     }
@@ -77,7 +77,6 @@ impl Oracle<Event> for Whole {
     fn observe(&mut self, event: &Event) -> Result<(), String> {
         match &event.what {
             What::Calls(Call::Write(_)) => _ = self.writes.insert(event.request),
-            What::Restarted => self.loosen(),
             What::Failed(_) | What::Stale if self.writes.remove(&event.request) => self.loosen(),
             What::Has(runs) if !self.loose && !is_of_one(runs) => {
                 return self.tears(event.to_string(), runs);
@@ -114,7 +113,13 @@ mod tests {
         let runs = runs.map(|(first, node)| Run { first, cells: 1, value: Value::Of(by(node)) }).collect();
         let read = [(9, What::Calls(Call::Read(CELLS))), (9, What::Has(runs))];
         let event = |(node, what): (u32, What)| Event { at_ns: 0, request: by(node), what };
-        let keeps = |told| whole.observe(&event(told)).is_ok();
+        let keeps = |told: (u32, What)| match told.1 {
+            What::Restarted => {
+                whole.loosen();
+                true
+            }
+            _ => whole.observe(&event(told)).is_ok(),
+        };
         before.iter().cloned().chain(read).chain(behind.iter().cloned()).all(keeps)
             && (harmed || whole.finish_unharmed().is_none())
     }
