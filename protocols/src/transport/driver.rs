@@ -83,7 +83,7 @@ impl<V: Verbs> Driver<V> {
 
     /// Handles all that has happened; ready once the mesh is closed.
     pub(super) fn poll(&mut self, cx: &mut Context<'_>) -> Poll<()> {
-        wake_kept(&mut self.shared.driver.borrow_mut(), cx);
+        wake_kept(&mut self.shared.to_do.driver.borrow_mut(), cx);
         loop {
             if self.shared.closed.get() {
                 self.leave();
@@ -388,7 +388,7 @@ impl<V: Verbs> Driver<V> {
     fn own_events(&mut self) -> bool {
         let mut busy = false;
         loop {
-            let next = self.shared.events.borrow_mut().pop_front();
+            let next = self.shared.to_do.events.borrow_mut().pop_front();
             let Some((index, epoch, event)) = next else { return busy };
             busy = true;
             let of_a_queue = matches!(event, Event::Broken | Event::Drained | Event::Adopted(_));
@@ -400,12 +400,12 @@ impl<V: Verbs> Driver<V> {
 
     /// Pumps peers whose send queue had been full, and watches those where it still is.
     fn feed_starved(&mut self, cx: &mut Context<'_>) -> bool {
-        if self.shared.starved.borrow().is_empty() {
+        if self.shared.to_do.starved.borrow().is_empty() {
             return false;
         }
         let shared = Rc::clone(&self.shared);
         let mut busy = false;
-        for index in shared.starved.take() {
+        for index in shared.to_do.starved.take() {
             shared.with_peer(index, |peer| {
                 peer.starved = false;
                 let Some(queue) = peer.standing() else { return };
@@ -417,7 +417,7 @@ impl<V: Verbs> Driver<V> {
                 } else {
                     queue.watch_sends(cx);
                     peer.starved = true;
-                    shared.starved.borrow_mut().push(index);
+                    shared.to_do.starved.borrow_mut().push(index);
                 }
             });
         }

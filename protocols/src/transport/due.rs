@@ -48,10 +48,10 @@ impl<V: Verbs> Due<V> {
 impl<V: Verbs> Driver<V> {
     pub(super) fn what_is_due(&mut self, cx: &mut Context<'_>) -> bool {
         let shared = Rc::clone(&self.shared);
-        for index in shared.unprobed.take() {
+        for index in shared.to_do.unprobed.take() {
             self.probes.push(shared.rt.now() + shared.config.probe_after, index);
         }
-        for index in shared.unsupplied.take() {
+        for index in shared.to_do.unsupplied.take() {
             self.supplies.push(shared.rt.now() + BEFORE_IT_IS_TRIED_AGAIN, index);
         }
         let mut busy = false;

@@ -46,8 +46,8 @@ pub(super) struct Trial<V: Verbs> {
 impl<V: Verbs> Shared<V> {
     /// A rail is to be tried.
     pub(super) fn wants_trial(&self, index: usize, rail: u8, asker: Asker) {
-        self.untried.borrow_mut().push(Wanted { index, rail, asker });
-        self.wake_driver();
+        self.to_do.untried.borrow_mut().push(Wanted { index, rail, asker });
+        self.to_do.wake_driver();
     }
 
     /// A connection came to stand, or is used: on a worse rail, a better one is tried some time from now.
@@ -57,8 +57,8 @@ impl<V: Verbs> Shared<V> {
         }
         if peer.link.returns_to().is_some() {
             peer.holds_off = true;
-            self.unheld.borrow_mut().push(index);
-            self.wake_driver();
+            self.to_do.unheld.borrow_mut().push(index);
+            self.to_do.wake_driver();
         }
     }
 }
@@ -66,7 +66,7 @@ impl<V: Verbs> Shared<V> {
 impl<V: Verbs> Driver<V> {
     /// Starts the timers of connections that are on a worse rail.
     pub(super) fn begin_hold_offs(&mut self) -> bool {
-        let begun = self.shared.unheld.take();
+        let begun = self.shared.to_do.unheld.take();
         for index in &begun {
             let (shared, index) = (Rc::clone(&self.shared), *index);
             let over = shared.rt.sleep(shared.config.hold_off);
@@ -107,7 +107,7 @@ impl<V: Verbs> Driver<V> {
 
     /// Begins the trials that are wanted.
     pub(super) fn begin_trials(&mut self) -> bool {
-        let wanted = self.shared.untried.take();
+        let wanted = self.shared.to_do.untried.take();
         let begun = !wanted.is_empty();
         wanted.into_iter().for_each(|wanted| self.try_rail(wanted));
         begun

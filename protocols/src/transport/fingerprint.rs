@@ -14,13 +14,7 @@ impl<V: Verbs> Mesh<V> {
     pub fn fingerprint(&self, adapter: &impl AdapterState, to: &mut impl Hasher) -> bool {
         let shared = &*self.shared;
         let idle = shared.sink.is_empty()
-            && shared.events.borrow().is_empty()
-            && shared.starved.borrow().is_empty()
-            && shared.unprobed.borrow().is_empty()
-            && shared.unsupplied.borrow().is_empty()
-            && shared.unready.borrow().is_empty()
-            && shared.unheld.borrow().is_empty()
-            && shared.untried.borrow().is_empty()
+            && shared.to_do.is_empty()
             && shared.inboxes.borrow().is_idle()
             && shared.stand_in.as_ref().is_none_or(|stand_in| stand_in.has_ended(stand_in.asked()));
         if !idle || shared.closed.get() || !shared.rt.fingerprint(to) {

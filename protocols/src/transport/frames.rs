@@ -155,16 +155,16 @@ impl<V: Verbs> Shared<V> {
     /// Puts a peer on the list of those for whom something waits for room in the send queue.
     fn starve(&self, index: usize, peer: &mut Peer<V>) {
         if !std::mem::replace(&mut peer.starved, true) {
-            self.starved.borrow_mut().push(index);
-            self.wake_driver();
+            self.to_do.starved.borrow_mut().push(index);
+            self.to_do.wake_driver();
         }
     }
 
     /// Has the driver ask for the next message's memory once more some time from now.
     fn list_supply(&self, index: usize, peer: &mut Peer<V>) {
         if !std::mem::replace(&mut peer.supply_listed, true) {
-            self.unsupplied.borrow_mut().push(index);
-            self.wake_driver();
+            self.to_do.unsupplied.borrow_mut().push(index);
+            self.to_do.wake_driver();
         }
     }
 
@@ -175,8 +175,8 @@ impl<V: Verbs> Shared<V> {
         }
         peer.probe_listed = true;
         peer.probe_from = peer.session.first_kept();
-        self.unprobed.borrow_mut().push(index);
-        self.wake_driver();
+        self.to_do.unprobed.borrow_mut().push(index);
+        self.to_do.wake_driver();
     }
 
     /// Leaves it to the driver that the queue pair in use broke.

@@ -359,8 +359,8 @@ impl<V: Verbs> Shared<V> {
         let Some(guest) = known.get_mut(&index).filter(|guest| !guest.is_leaving) else { return };
         guest.is_leaving = true;
         drop(known);
-        self.events.borrow_mut().push_back((index, 0, Event::Farewell));
-        self.wake_driver();
+        self.to_do.events.borrow_mut().push_back((index, 0, Event::Farewell));
+        self.to_do.wake_driver();
     }
 
     /// What a guest may keep, for the frames that are sent to it now.

@@ -28,7 +28,7 @@ impl<V: Verbs> Mesh<V> {
             waiting.into_iter().for_each(|id| self.shared.turns_down(id));
             drop((queue, standby));
         }
-        drop(self.shared.untried.take());
+        drop(self.shared.to_do.untried.take());
         // Nobody is refused or admitted any more.
         drop((self.shared.refusals.take(), self.shared.admissions.take()));
         self.shared.stand_in.iter().for_each(StandIn::close);
@@ -36,7 +36,7 @@ impl<V: Verbs> Mesh<V> {
         self.shared.resumed.notify();
         self.shared.outcast_changed.notify();
         self.shared.guests.iter().for_each(|guests| guests.came.notify());
-        self.shared.wake_driver();
+        self.shared.to_do.wake_driver();
     }
 }
 

@@ -3,7 +3,6 @@
 use super::carried::{CARRIED, LEAST_CARRIED};
 use super::content::Content;
 use super::driver::{Driver, RailEvents};
-use super::fail_back::Wanted;
 use super::grounds::Grounds;
 use super::guest_host::Guests;
 use super::guests::FAREWELL;
@@ -15,6 +14,7 @@ use super::rail::{Down, MOST_RAILS};
 use super::send_pool::SendPool;
 use super::session::MIN_BUFFERS;
 use super::stand_in::{StandIn, access_of, has_atomics};
+use super::to_do::ToDo;
 use super::troubles::Troubles;
 use super::wire::{GREETING, HEADER_LEN};
 use super::{Channel, MeshConfig, Planted, Rank, SendError, TransportError};
@@ -22,10 +22,8 @@ use super::{guest_leases, guests};
 use crate::rt::sync::{MailboxSender, Signal};
 use crate::rt::{BufferPool, CompletionSink, Connector, Label, LabelGuard, Rt, WaitPoint};
 use std::cell::{Cell, RefCell};
-use std::collections::VecDeque;
 use std::future::poll_fn;
 use std::rc::Rc;
-use std::task::Waker;
 use weft_verbs::{AccessFlags, Context, DeviceAttr, PinnedMemory, ProtectionDomain, Verbs, VerbsError};
 
 /// Bytes that reads and writes move through pooled buffers; more get a region of their own.
@@ -43,7 +41,27 @@ pub(super) struct Rail<V: Verbs> {
     pub(super) send_pool: SendPool<V>,
 }
 
-/// A pool of blocks that adapters read from and write to, without a bound of its own, which registers `chunk` bytes at a time.
+/// Opens the rails of a mesh: what it has on each, and what happens there.
+fn open_rails<V: Verbs>(
+    rt: &Rt<V>,
+    config: &MeshConfig,
+) -> Result<(Vec<Rail<V>>, Vec<RailEvents>), TransportError> {
+    let frame = HEADER_LEN as u32 + config.max_message;
+    let (mut rails, mut events) = (Vec::new(), Vec::new());
+    for rt in (0..config.rails()).filter_map(|rail| rt.rail(rail)) {
+        let pd = rt.context().alloc_pd()?;
+        let (connector, connections) =
+            if config.is_guest { rt.connector()? } else { rt.listen(config.service)? };
+        events.push(RailEvents { connections, device: rt.async_events() });
+        let receive_pool = unbounded(&pd, frame, config.chunk);
+        let send_pool = SendPool::new(&pd, frame, config.chunk);
+        rails.push(Rail { rt, pd, connector, receive_pool, send_pool });
+    }
+    Ok((rails, events))
+}
+
+/// A pool of blocks that adapters read from and write to, without a bound of its own, which registers `chunk` bytes at a time: what is
+/// posted, kept or in flight is bounded elsewhere.
 pub(super) fn unbounded<V: Verbs>(pd: &V::Pd, block: u32, chunk: u32) -> BufferPool<V> {
     BufferPool::with_chunks(pd, block, u32::MAX, AccessFlags::LOCAL_WRITE, chunk)
 }
@@ -76,25 +94,11 @@ pub(super) struct Shared<V: Verbs> {
     pub(super) stats: RefCell<MeshStats>,
     /// A connection came to stand, or the mesh was closed.
     pub(super) resumed: Signal,
-    /// What the driver has yet to handle, and how to wake it.
-    pub(super) events: RefCell<VecDeque<(usize, u32, Event)>>,
-    /// Peers whose messages wait for room in the send queue.
-    pub(super) starved: RefCell<Vec<usize>>,
-    /// Peers that were sent messages and are not on the driver's list of those to probe yet.
-    pub(super) unprobed: RefCell<Vec<usize>>,
-    /// Peers for whose next message there was no memory, and that are not on the driver's list of those yet.
-    pub(super) unsupplied: RefCell<Vec<usize>>,
-    /// Peers whose connection came to stand, and that may need a standby queue pair.
-    pub(super) unready: RefCell<Vec<usize>>,
-    /// Peers whose connection is on a worse rail and whose hold-off is to begin.
-    pub(super) unheld: RefCell<Vec<usize>>,
-    /// Rails that are to be tried.
-    pub(super) untried: RefCell<Vec<Wanted>>,
+    pub(super) to_do: ToDo,
     /// What this node has of its guests, if it takes any.
     pub(super) guests: Option<Guests<V>>,
     /// Those who want to know which guests are met.
     pub(super) admissions: RefCell<Vec<MailboxSender<Rank>>>,
-    pub(super) driver: RefCell<Option<Waker>>,
     pub(super) closed: Cell<bool>,
     /// It ends as a process does that is killed, and tells nobody.
     pub(super) vanished: Cell<bool>,
@@ -146,8 +150,8 @@ impl<V: Verbs> Shared<V> {
     /// Leaves an event to the driver. Events of a queue pair are those of the epoch given, and void if the
     /// peer has another one by then.
     pub(super) fn event(&self, index: usize, epoch: u32, event: Event) {
-        self.events.borrow_mut().push_back((index, epoch, event));
-        self.wake_driver();
+        self.to_do.events.borrow_mut().push_back((index, epoch, event));
+        self.to_do.wake_driver();
     }
 
     /// Inline bytes asked for: a control frame's, where the devices have as many.
@@ -162,12 +166,6 @@ impl<V: Verbs> Shared<V> {
     /// The protection domain of memory that peers may use.
     pub(super) fn pd(&self) -> &V::Pd {
         &self.rails[0].pd
-    }
-
-    pub(super) fn wake_driver(&self) {
-        if let Some(waker) = self.driver.borrow().as_ref() {
-            waker.wake_by_ref();
-        }
     }
 }
 
@@ -248,19 +246,7 @@ impl<V: Verbs> Mesh<V> {
     /// Where another one was closed on the same runtime, that one's driver is to have run since ([`Rt::yield_now`]).
     pub fn start(rt: &Rt<V>, config: MeshConfig) -> Result<Mesh<V>, TransportError> {
         let config = checked(config, rt)?;
-        // What is posted, kept or in flight is bounded elsewhere; the pools need no bound of their own.
-        let chunk = config.chunk;
-        let pool = |pd: &V::Pd, block| unbounded(pd, block, chunk);
-        let frame = HEADER_LEN as u32 + config.max_message;
-        let (mut rails, mut events) = (Vec::new(), Vec::new());
-        for rt in (0..config.rails()).filter_map(|rail| rt.rail(rail)) {
-            let pd = rt.context().alloc_pd()?;
-            let (connector, connections) =
-                if config.is_guest { rt.connector()? } else { rt.listen(config.service)? };
-            events.push(RailEvents { connections, device: rt.async_events() });
-            let (receive_pool, send_pool) = (pool(&pd, frame), SendPool::new(&pd, frame, chunk));
-            rails.push(Rail { rt, pd, connector, receive_pool, send_pool });
-        }
+        let (rails, events) = open_rails(rt, &config)?;
         let devices: Vec<_> = rails.iter().map(|rail| rail.rt.context().device_attr()).collect();
         let inline = devices.iter().map(|device| device.max_inline).min();
         let longest = devices.iter().map(|device| device.max_msg).min();
@@ -282,23 +268,16 @@ impl<V: Verbs> Mesh<V> {
                 false => incarnation(config.me, rt.identity()),
             },
             sink: CompletionSink::new(),
-            word_pool: pool(&rails[0].pd, 8),
-            bulk_pool: pool(&rails[0].pd, BULK),
+            word_pool: unbounded(&rails[0].pd, 8, config.chunk),
+            bulk_pool: unbounded(&rails[0].pd, BULK, config.chunk),
             rt: rt.clone(),
             rails,
             peers: RefCell::new(peers),
             inboxes: RefCell::default(),
             stats: RefCell::default(),
-            events: RefCell::default(),
-            starved: RefCell::default(),
-            unprobed: RefCell::default(),
-            unsupplied: RefCell::default(),
-            unready: RefCell::default(),
-            unheld: RefCell::default(),
-            untried: RefCell::default(),
+            to_do: ToDo::default(),
             guests,
             admissions: RefCell::default(),
-            driver: RefCell::default(),
             closed: Cell::new(false),
             vanished: Cell::new(false),
             listens: Cell::new(false),

@@ -31,7 +31,7 @@
 //! | `mesh`, `peer` | what a protocol sees; what is kept for each peer |
 //! | `adopt` | connections that were made by other means |
 //! | `bootstrap` | such a means: cards of queue pairs, which the caller carries |
-//! | `driver`, `connect`, `due` | the one task that carries events in and actions out |
+//! | `driver`, `connect`, `due`, `to_do` | the one task that carries events in and actions out; what others leave to it |
 //! | `hearing` | connections that a node makes to hear that it was left out |
 //! | `leaving` | what those are told who know of a connection when the mesh closes |
 //! | `room` | the line of those who wait for room among the kept messages |
@@ -86,6 +86,7 @@ mod session;
 mod stand_in;
 mod standby;
 mod steer;
+mod to_do;
 mod troubles;
 mod wire;
 

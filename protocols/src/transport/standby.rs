@@ -55,8 +55,8 @@ impl<V: Verbs> Shared<V> {
         let makes = self.config.standby && self.config.me < self.rank_at(index);
         if makes && peer.link.next_rail().is_some() && !peer.standby_listed {
             peer.standby_listed = true;
-            self.unready.borrow_mut().push(index);
-            self.wake_driver();
+            self.to_do.unready.borrow_mut().push(index);
+            self.to_do.wake_driver();
         }
     }
 
@@ -108,7 +108,7 @@ impl<V: Verbs> Shared<V> {
 impl<V: Verbs> Driver<V> {
     /// Makes connections that stand by, once there is nothing else to do: no message waits for that.
     pub(super) fn stand_by(&mut self, cx: &mut Context<'_>) -> bool {
-        self.unready.append(&mut self.shared.unready.borrow_mut());
+        self.unready.append(&mut self.shared.to_do.unready.borrow_mut());
         if self.unready.is_empty() || self.shared.rt.poll_idle(cx).is_pending() {
             return false;
         }

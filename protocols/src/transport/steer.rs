@@ -52,7 +52,7 @@ impl<V: Verbs> Mesh<V> {
     /// Which rail is the best one for the connection to a peer: the first one, or what was [preferred](Mesh::prefer) last.
     pub fn preferred(&self, peer: Rank) -> u8 {
         let Some(index) = self.peer(peer) else { return 0 };
-        let events = self.shared.events.borrow();
+        let events = self.shared.to_do.events.borrow();
         let to_come = events.iter().rev().find_map(|(of, _, event)| match event {
             Event::Prefer(rail) if *of == index => Some(*rail),
             _ => None,
