@@ -2,7 +2,7 @@
 
 use super::search::{explore, explore_part};
 use super::size::{Key, Size, SizeError};
-use super::system::{ModelFactory, Stuck};
+use super::system::{Described, ModelFactory, Stuck};
 use super::{
     Choices, Counterexample, ExploreError, Options, Progress, Report, Run, Strategy, Walk, minimise, replay,
     walk,
@@ -12,31 +12,7 @@ use std::ops::ControlFlow;
 use weft_sim::explore::FaultSet;
 
 /// Something that can be explored. Every [`ModelFactory`] is one.
-pub trait AnyModel {
-    /// The world's name.
-    fn name(&self) -> &str;
-
-    /// Its whole size, what is a default included.
-    fn size(&self) -> Size;
-
-    /// The sizes that are smaller by one thing; some may be too small.
-    fn smaller(&self) -> Vec<Size>;
-
-    /// How many initial configurations it has.
-    fn configurations(&self) -> usize;
-
-    /// The names of the promises that it may break; empty if it does not say.
-    fn promises(&self) -> Vec<&'static str>;
-
-    /// The kinds of faults that it can be explored under.
-    fn faults(&self) -> FaultSet;
-
-    /// Those of them that it is explored under unless somebody says which.
-    fn usual_faults(&self) -> FaultSet;
-
-    /// The most faults in one execution that it can be explored under, if there is a bound.
-    fn most_faults(&self) -> Option<u32>;
-
+pub trait AnyModel: Described {
     /// Explores it; see [`explore()`].
     ///
     /// # Errors
@@ -93,38 +69,6 @@ pub trait AnyModel {
 pub type Watch<'a> = &'a mut dyn FnMut(&Progress) -> ControlFlow<()>;
 
 impl<B: ModelFactory> AnyModel for B {
-    fn name(&self) -> &str {
-        ModelFactory::name(self)
-    }
-
-    fn size(&self) -> Size {
-        ModelFactory::size(self)
-    }
-
-    fn smaller(&self) -> Vec<Size> {
-        ModelFactory::smaller(self)
-    }
-
-    fn configurations(&self) -> usize {
-        ModelFactory::configurations(self)
-    }
-
-    fn promises(&self) -> Vec<&'static str> {
-        ModelFactory::promises(self)
-    }
-
-    fn faults(&self) -> FaultSet {
-        ModelFactory::faults(self)
-    }
-
-    fn usual_faults(&self) -> FaultSet {
-        ModelFactory::usual_faults(self)
-    }
-
-    fn most_faults(&self) -> Option<u32> {
-        ModelFactory::most_faults(self)
-    }
-
     fn explore(&mut self, options: &Options, watch: Watch<'_>) -> Result<Report, ExploreError> {
         explore(self, options, watch)
     }

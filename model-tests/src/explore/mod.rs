@@ -42,6 +42,6 @@ pub use search::{ExploreError, Progress, explore};
 pub use sense::Notations;
 pub use size::{Key, Size, SizeError, Value};
 pub use smaller::{Case, Hunt, SmallerError, smallest};
-pub use system::{Coverage, Fingerprint, ModelFactory, Stuck, TransitionSystem, Violation};
+pub use system::{Coverage, Described, Fingerprint, ModelFactory, Stuck, TransitionSystem, Violation};
 pub use trace_event::{BandState, TraceEvent};
 pub use walk::{Strategy, Walk, walk};

@@ -106,11 +106,8 @@ pub trait TransitionSystem {
     }
 }
 
-/// Makes the executions of a model.
-pub trait ModelFactory {
-    /// What it makes: one execution, from its root.
-    type System: TransitionSystem;
-
+/// What a model says of itself, before it is explored.
+pub trait Described {
     /// The model's name, as reports and files have it.
     fn name(&self) -> &str;
 
@@ -150,6 +147,12 @@ pub trait ModelFactory {
     fn most_faults(&self) -> Option<u32> {
         None
     }
+}
+
+/// Makes the executions of a model.
+pub trait ModelFactory: Described {
+    /// What it makes: one execution, from its root.
+    type System: TransitionSystem;
 
     /// The only reduction that fits it, if there is one, whatever the options say: a system whose events all depend on one
     /// another gains nothing by partial orders, and is explored by its states.

@@ -1,7 +1,7 @@
 //! What a model is told of a restart belongs to the event that restarts the node.
 
 use super::*;
-use crate::explore::{ModelFactory, Options, Report, explore};
+use crate::explore::{Described, ModelFactory, Options, Report, explore};
 use crate::harness::{Explored, Harness, Meeting, Shape};
 use crate::history::{HistoryEvent, Stage};
 use crate::oracle::{self, Oracles};

@@ -33,7 +33,7 @@ pub use quits::Quits;
 pub use recorder::{Explored, NoEvent, Recorder};
 pub use requests::Requests;
 
-use crate::explore::{AnyModel, ModelFactory, Size};
+use crate::explore::{AnyModel, Described, ModelFactory, Size};
 use crate::oracle::{Conduct, Leaks, Oracles, Standing};
 use std::rc::Rc;
 use weft_sim::explore::FaultSet;
@@ -63,9 +63,7 @@ impl<M: Model + 'static> Harness<M> {
     }
 }
 
-impl<M: Model> ModelFactory for Harness<M> {
-    type System = Execution<M>;
-
+impl<M: Model> Described for Harness<M> {
     fn name(&self) -> &str {
         self.name
     }
@@ -102,6 +100,10 @@ impl<M: Model> ModelFactory for Harness<M> {
     fn most_faults(&self) -> Option<u32> {
         self.model.most_faults()
     }
+}
+
+impl<M: Model> ModelFactory for Harness<M> {
+    type System = Execution<M>;
 
     fn allow(&mut self, faults: FaultSet) {
         self.faults = faults.and(self.model.faults());

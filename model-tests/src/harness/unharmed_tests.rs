@@ -2,7 +2,7 @@
 
 use super::{Harness, Meeting, Member, Model, Recorder, Shape};
 use crate::by_hand;
-use crate::explore::{ModelFactory, Options, explore};
+use crate::explore::{Described, Options, explore};
 use std::cell::Cell;
 use std::ops::ControlFlow;
 use std::rc::Rc;

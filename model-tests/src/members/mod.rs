@@ -14,7 +14,7 @@ mod planted;
 mod rules;
 mod world;
 
-use crate::explore::{AnyModel, Entry, Expected, Key, ModelFactory, Reduction, Size, SizeError};
+use crate::explore::{AnyModel, Described, Entry, Expected, Key, ModelFactory, Reduction, Size, SizeError};
 use planted::Planted;
 use rules::Rules;
 use world::{Start, World};
@@ -66,9 +66,7 @@ impl Members {
     }
 }
 
-impl ModelFactory for Members {
-    type System = world::Execution;
-
+impl Described for Members {
     fn name(&self) -> &str {
         self.name
     }
@@ -96,6 +94,10 @@ impl ModelFactory for Members {
     fn faults(&self) -> weft_sim::explore::FaultSet {
         weft_sim::explore::FaultSet::NONE
     }
+}
+
+impl ModelFactory for Members {
+    type System = world::Execution;
 
     fn reduction(&self) -> Option<Reduction> {
         Some(Reduction::Cache)

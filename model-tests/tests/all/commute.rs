@@ -3,7 +3,7 @@
 //! `sim-backend/tests/all/explore/commute.rs` holds small scripts to it; here it is the runtime, the transport with its
 //! reconnections, and the locks. `COMMUTE_SEEDS` looks longer.
 
-use weft_check::explore::{ModelFactory, TransitionSystem};
+use weft_check::explore::{Described, ModelFactory, TransitionSystem};
 use weft_check::harness::{Execution, Harness, Model};
 use weft_check::systems::locks::worlds::{Locks, Requests};
 use weft_check::systems::messages::worlds::{Manner, Messages};

@@ -8,7 +8,7 @@
 
 use crate::common;
 use std::ops::ControlFlow;
-use weft_check::explore::{Coverage, ModelFactory, Options, Size, TransitionSystem, explore};
+use weft_check::explore::{Coverage, Described, ModelFactory, Options, Size, TransitionSystem, explore};
 use weft_check::harness::{Execution, Harness};
 use weft_check::systems::locks::worlds::{Locks, Requests};
 use weft_check::systems::worlds;
@@ -116,12 +116,14 @@ fn a_memoised_program_does_what_it_would_do_if_it_ran() {
 /// A harness whose programs run, whatever is said.
 struct Running(Harness<Locks>);
 
-impl ModelFactory for Running {
-    type System = Execution<Locks>;
-
+impl Described for Running {
     fn name(&self) -> &str {
         self.0.name()
     }
+}
+
+impl ModelFactory for Running {
+    type System = Execution<Locks>;
 
     fn allow(&mut self, faults: FaultSet) {
         self.0.allow(faults);

@@ -5,7 +5,7 @@
 //! as explorations do. `MERGE_SEEDS` looks longer.
 
 use std::collections::HashMap;
-use weft_check::explore::{Coverage, ModelFactory, TransitionSystem, Violation};
+use weft_check::explore::{Coverage, Described, ModelFactory, TransitionSystem, Violation};
 use weft_check::harness::{Execution, Harness, Member, Model, Recorder, Shape, Unseen};
 use weft_check::systems::locks::worlds::{Locks, Requests, State, WorldOracles};
 use weft_protocols::locks::Scheme;

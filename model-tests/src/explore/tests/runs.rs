@@ -3,8 +3,9 @@
 use super::{options, planted_bugs, run};
 use crate::explore::toy::{Op, Program, Test, Toy, Value, planted};
 use crate::explore::{
-    AnyModel, Choices, Failure, FailureError, Fingerprint, Found, ModelFactory, Options, Progress, Reduction,
-    Size, Stopped, Strategy, Stuck, TransitionSystem, Violation, Walk, explore, minimise, replay, walk,
+    AnyModel, Choices, Described, Failure, FailureError, Fingerprint, Found, ModelFactory, Options, Progress,
+    Reduction, Size, Stopped, Strategy, Stuck, TransitionSystem, Violation, Walk, explore, minimise, replay,
+    walk,
 };
 use std::ops::ControlFlow;
 use std::time::Duration;
@@ -26,11 +27,11 @@ fn a_minimised_run_fails_alike_and_has_no_choice_that_can_be_left_out() {
             let run = replay(toy, choices, &shallow(), false).expect("runs");
             run.violation.is_some_and(|violation| violation.oracle == found.violation.oracle)
         };
-        assert!(fails(&mut toy, &least), "{}", ModelFactory::name(&toy));
+        assert!(fails(&mut toy, &least), "{}", Described::name(&toy));
         for index in 0..least.0.len() {
             let mut without = least.clone();
             without.0.remove(index);
-            assert!(!fails(&mut toy, &without), "{}: {index}", ModelFactory::name(&toy));
+            assert!(!fails(&mut toy, &without), "{}: {index}", Described::name(&toy));
         }
     }
 }
@@ -82,7 +83,7 @@ fn every_planted_bug_is_found_by_every_kind_of_walk() {
             };
             let options = Options { faults, ..Options::default() };
             toy.walks(strategy, &mut (0..5_000), &options, &mut look).expect("walks");
-            assert!(found, "{}, {strategy}", ModelFactory::name(&toy));
+            assert!(found, "{}, {strategy}", Described::name(&toy));
         }
     }
 }
@@ -169,12 +170,14 @@ impl TransitionSystem for AsksInVain {
 
 struct Vain;
 
-impl ModelFactory for Vain {
-    type System = AsksInVain;
-
+impl Described for Vain {
     fn name(&self) -> &'static str {
         "vain"
     }
+}
+
+impl ModelFactory for Vain {
+    type System = AsksInVain;
 
     fn root(&mut self) -> AsksInVain {
         AsksInVain { asked: 0, ended: false }

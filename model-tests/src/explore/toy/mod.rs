@@ -11,7 +11,7 @@ pub use machine::Machine;
 pub use op::{Op, Program, Test, Value};
 
 use super::any_model::{Entry, Expected};
-use super::system::ModelFactory;
+use super::system::{Described, ModelFactory};
 use weft_sim::explore::{FaultSet, Outcome};
 
 /// A program as a world to explore.
@@ -60,9 +60,7 @@ pub fn all() -> Vec<Entry> {
     ]
 }
 
-impl ModelFactory for Toy {
-    type System = Machine;
-
+impl Described for Toy {
     fn name(&self) -> &str {
         self.name
     }
@@ -75,6 +73,10 @@ impl ModelFactory for Toy {
     fn usual_faults(&self) -> FaultSet {
         self.faults().without(Outcome::Crash)
     }
+}
+
+impl ModelFactory for Toy {
+    type System = Machine;
 
     fn root(&mut self) -> Machine {
         self.root.clone()
