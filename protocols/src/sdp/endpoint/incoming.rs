@@ -18,8 +18,24 @@ impl Endpoint {
     }
 
     fn takes_in(&mut self, message: &Message<'_>) -> Result<Event, Violation> {
-        match (self.phase, message) {
-            (Phase::Greeting { sent: true }, Message::HelloAck { greeting, .. }) => {
+        match self.phase {
+            Phase::Greeting { sent } => self.on_greeting(sent, message),
+            Phase::Open { .. } => self.on_open(message),
+            Phase::Failed { why, aborts, .. } => {
+                match message {
+                    Message::AbortConn { .. } => self.phase = Phase::Failed { why, aborts, waits: false },
+                    // Sent before the peer knew.
+                    _ => message.header().into_iter().for_each(|header| self.hears_late(header)),
+                }
+                Ok(Event::Progress)
+            }
+        }
+    }
+
+    /// The stream is to be made.
+    fn on_greeting(&mut self, sent: bool, message: &Message<'_>) -> Result<Event, Violation> {
+        match message {
+            Message::HelloAck { greeting, .. } if sent => {
                 if greeting.buffers == 0 || greeting.buffer_bytes == 0 {
                     return Err(Violation);
                 }
@@ -28,90 +44,67 @@ impl Endpoint {
                 self.phase = Phase::Open { acked: true };
                 Ok(Event::Connected)
             }
-            (Phase::Greeting { .. }, Message::Reject { why, .. }) => self.refused(*why),
+            Message::Reject { why, .. } => self.refused(*why),
             // It stood at the other end, which gave it up before it had room to say so. Nothing was advertised over it.
-            (Phase::Greeting { sent: true }, Message::AbortConn { moved, .. }) => {
+            Message::AbortConn { moved, .. } if sent => {
                 self.phase = Phase::Failed { why: self.aborted(*moved), aborts: false, waits: false };
                 Ok(Event::Aborted)
             }
-            (Phase::Open { .. }, Message::AbortConn { moved, .. }) => {
+            _ => Err(Violation),
+        }
+    }
+
+    /// The stream stands: what tells something of it takes a credit, unless it is data without a byte.
+    fn on_open(&mut self, message: &Message<'_>) -> Result<Event, Violation> {
+        let header = match message {
+            Message::AbortConn { moved, .. } => {
                 // The peer uses no memory of this end any more, and wants to hear the same.
                 self.phase = Phase::Failed { why: self.aborted(*moved), aborts: true, waits: false };
-                Ok(Event::Aborted)
+                return Ok(Event::Aborted);
             }
-            (Phase::Failed { why, aborts, .. }, Message::AbortConn { .. }) => {
-                self.phase = Phase::Failed { why, aborts, waits: false };
-                Ok(Event::Progress)
+            Message::Data { header, bytes } if bytes.is_empty() => {
+                self.hears(header)?;
+                return Ok(Event::Progress);
             }
-            // Sent before the peer knew.
-            (Phase::Failed { .. }, _) => {
-                message.header().into_iter().for_each(|header| self.hears_late(header));
-                Ok(Event::Progress)
-            }
-            (Phase::Open { .. }, Message::SrcAvail { header, source }) => {
-                self.tells(header)?;
-                self.goes_on(header)?;
-                self.on_source(*source)
-            }
-            (Phase::Open { .. }, Message::SinkAvail { header, start, sink }) => {
-                self.tells(header)?;
-                self.on_sink(header.acked, *start, *sink)
-            }
-            (Phase::Open { .. }, Message::RdmaRdCompl { header, .. }) => {
-                // The acknowledged position says which ranges were read; another message may have told it before.
-                self.tells(header)?;
-                self.credits.free_control();
-                Ok(Event::Progress)
-            }
-            (Phase::Open { .. }, Message::RdmaWrCompl { header, len }) => {
-                self.tells(header)?;
-                self.goes_on(header)?;
-                self.on_written(*len)
-            }
-            (Phase::Open { .. }, Message::Data { header, bytes }) => {
-                if bytes.is_empty() {
-                    // It takes no credit.
-                    self.hears(header)?;
-                    return Ok(Event::Progress);
-                }
-                self.tells(header)?;
+            _ => message.header().ok_or(Violation)?,
+        };
+        self.tells(header)?;
+        match message {
+            Message::Data { bytes, .. } => {
                 self.goes_on(header)?;
                 self.on_data(bytes.len())
             }
-            (Phase::Open { .. }, Message::DisConn { header }) => {
-                self.tells(header)?;
+            Message::SrcAvail { source, .. } => {
+                self.goes_on(header)?;
+                self.on_source(*source)
+            }
+            Message::RdmaRdCompl { .. } => {
+                // The acknowledged position says which ranges were read; another message may have told it before.
+                self.credits.free_control();
+                Ok(Event::Progress)
+            }
+            Message::SinkAvail { start, sink, .. } => self.on_sink(header.acked, *start, *sink),
+            Message::RdmaWrCompl { len, .. } => {
+                self.goes_on(header)?;
+                self.on_written(*len)
+            }
+            Message::DisConn { .. } => {
                 self.goes_on(header)?;
                 self.on_end()
             }
-            (Phase::Open { .. }, Message::SrcAvailCancel { header }) => {
-                self.tells(header)?;
-                self.on_source_cancel()
+            Message::SrcAvailCancel { .. } => self.on_source_cancel(),
+            Message::SendSm { .. } => self.on_send_sm(),
+            Message::SinkAvailCancel { .. } => self.on_sink_cancel(),
+            Message::SinkCancelAck { .. } => self.on_sink_returned(),
+            Message::ModeChange { mode, .. } => self.on_mode(*mode),
+            Message::ChRcvBuf { bytes, .. } => self.on_resize(*bytes),
+            Message::ChRcvBufAck { bytes, .. } => self.on_resized(*bytes),
+            // They tell nothing of a stream.
+            Message::Hello { .. } | Message::HelloAck { .. } | Message::Reject { .. } => Err(Violation),
+            Message::SuspComm { .. } | Message::SuspCommAck { .. } | Message::AckRecv { .. } => {
+                Err(Violation)
             }
-            (Phase::Open { .. }, Message::SendSm { header }) => {
-                self.tells(header)?;
-                self.on_send_sm()
-            }
-            (Phase::Open { .. }, Message::SinkAvailCancel { header }) => {
-                self.tells(header)?;
-                self.on_sink_cancel()
-            }
-            (Phase::Open { .. }, Message::SinkCancelAck { header }) => {
-                self.tells(header)?;
-                self.on_sink_returned()
-            }
-            (Phase::Open { .. }, Message::ModeChange { header, mode }) => {
-                self.tells(header)?;
-                self.on_mode(*mode)
-            }
-            (Phase::Open { .. }, Message::ChRcvBuf { header, bytes }) => {
-                self.tells(header)?;
-                self.on_resize(*bytes)
-            }
-            (Phase::Open { .. }, Message::ChRcvBufAck { header, bytes }) => {
-                self.tells(header)?;
-                self.on_resized(*bytes)
-            }
-            _ => Err(Violation),
+            Message::Probe | Message::AbortConn { .. } => Err(Violation),
         }
     }
 
