@@ -106,27 +106,38 @@ impl<V: Verbs> Ddss<V> {
                     again(why)?;
                 }
                 Err(OpError::Unknown(_)) => {
-                    self.counts_unknown();
-                    let now = self.resolved(open).await?;
-                    open.doubt.set(None);
-                    if now.publishes_as(next) {
-                        open.published(slot);
+                    if self.has_published(open, holds, next).await? {
                         return Ok(Some(next.version));
-                    }
-                    // Nobody else publishes while this node has the lock or a turn: the header was further on before, and the swap did
-                    // nothing.
-                    let is_alone = if holds { now.is_held_by(open.me) } else { open.entered.get() };
-                    if now.version > header.version + 1 && !is_alone {
-                        // Published and superseded, or never: nobody can know. (Nor would it be true that the next put replaced it at once,
-                        // where that was one under the lock: nobody else puts meanwhile.)
-                        open.published(slot);
-                        return Err(DdssError::Unknown);
                     }
                     // The next version is somebody else's, or there is none: it was never published.
                     written = false;
                 }
             }
         }
+    }
+
+    /// Whether a swap that was to publish the next version, and whose outcome is unknown, has done so.
+    ///
+    /// # Errors
+    ///
+    /// It may have, and have been superseded since: nobody can know.
+    async fn has_published(&self, open: &Open<V>, holds: bool, next: Header) -> Result<bool, DdssError> {
+        self.counts_unknown();
+        let now = self.resolved(open).await?;
+        open.doubt.set(None);
+        if now.publishes_as(next) {
+            open.published(next.slot);
+            return Ok(true);
+        }
+        // Nobody else publishes while this node has the lock or a turn: the header was further on before, and the swap did nothing.
+        let is_alone = if holds { now.is_held_by(open.me) } else { open.entered.get() };
+        if now.version > next.version && !is_alone {
+            // Published and superseded, or never. (Nor would it be true that the next put replaced it at once, where that was one under
+            // the lock: nobody else puts meanwhile.)
+            open.published(next.slot);
+            return Err(DdssError::Unknown);
+        }
+        Ok(false)
     }
 
     /// Finds out which of its own slots a node published last whose earlier incarnation had a part in the segment. Nothing of that one's
