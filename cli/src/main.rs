@@ -1,4 +1,19 @@
-//! The program `weft`: runs scenarios on the simulated fabric and reports.
+//! The program `weft`: a module a command, and what commands share.
+//!
+//! | module | idea |
+//! |---|---|
+//! | `args`, `device_args`, `fs_args`, `making_args`, `segment_args`, `help` | command lines, and how `--help` explains them |
+//! | `run`, `sweep`, `report`, `metrics`, `picture`, `trace` | a scenario from one seed or many, and what is told of it |
+//! | `explore` | the worlds: `check`, `fuzz`, `replay` |
+//! | `paper`, `profiles`, `calibrate`, `bench` | figures: of papers, of profiles, of this machine |
+//! | `node`, `stores` | a scenario on real machines |
+//! | `sockets` | `pipe`, `cp`, `perf`: byte streams between two machines |
+//! | `daemon`, `control`, `status` | a node that lives, and who is in its cluster |
+//! | `door`, `segment`, `fs`, `fsck` | what is asked of such nodes, and what a server's store has |
+//! | `devices`, `new`, `manual` | what is here to run on; what is made to keep |
+//! | `bridge`, `taken`, `troubles` | between the threads of a process; why a node cannot begin, or connect |
+//! | `output`, `table`, `progress`, `logfile`, `part` | what is printed and written |
+//! | `exit`, `interrupt`, `memory`, `panics`, `seeds` | how a command ends; many runs at a time |
 
 mod args;
 mod bench;

@@ -12,6 +12,9 @@
 //! | `cm` | connections by `rdma_cm` |
 //! | `reactor`, [`Driver`] | what wakes a node: one `epoll` a context |
 //! | `oob` | byte streams |
+//! | `disk` | a store of files, whose calls a few threads make |
+//! | `host` | the machine: clock, random numbers |
+//! | `convert`, `given` | numbers of `libibverbs` as the contract's types; what a queue pair's transitions were given |
 //! | [`Census`] | how many objects are alive |
 //!
 //! Everything is of one thread: a node is one [`weft_verbs::Node`], and its [`Driver`] steps it.

@@ -1,4 +1,4 @@
-//! What holds Weft's protocols to their promises on the simulated fabric.
+//! What holds Weft's protocols to their promises on the simulated fabric. (The crate is `weft_check`, its folder `model-tests`.)
 //!
 //! A [`scenario::Scenario`] says what the cluster is, what its users do and what goes wrong. [`run()`] builds it, runs it
 //! from a seed and records what the users saw as a [`mod@history`]. The [`oracle`]s judge the history while it grows, and what
@@ -8,6 +8,19 @@
 //!
 //! [`mod@explore`] goes through every order of events that matters, of any transition system; [`harness`] makes one of a
 //! model, programs on the nodes of a small cluster. The [`systems`] have their worlds, a room each.
+//!
+//! | module | idea |
+//! |---|---|
+//! | [`scenario`], [`fields`] | scenario files, and what their fields are made of |
+//! | [`system`], [`systems`] | what a system is; the systems, a room each |
+//! | [`run`](mod@run), [`seeds`] | one run of any system; many, summed up |
+//! | [`mod@history`], [`calls`], [`record`] | what users saw, and who takes it down; the simplest history |
+//! | [`oracle`], `verdict` | who judges it, and what that comes to |
+//! | [`metrics`], `counted`, `mesh_counts` | figures, and the counts that they are made of |
+//! | [`mod@explore`], [`harness`], `members` | the explorer; what makes its worlds of models; members by themselves |
+//! | [`mod@fuzz`], [`mod@bench`] | what fuzzers call; how fast the simulator is |
+//! | [`paper`], [`calibrate`], [`diagram`] | experiments of papers; profiles from measurements; drawings of runs |
+//! | `named`, `by_hand`, `polled` | small parts that rooms and the harness share |
 //!
 //! Nothing here is global, and nothing but [`mod@bench`] and the limits of [`mod@explore`] looks at the wall clock: the
 //! same scenario and seed give the same report, to the byte.
