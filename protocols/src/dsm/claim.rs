@@ -86,7 +86,7 @@ use super::fault::come;
 use super::memory::Memory;
 use super::messages::Access;
 use super::pins::Purpose;
-use super::reading::{Decision, Reading, Repaired};
+use super::reading::Decision;
 use super::service::{Gone, Service};
 use super::shared::{ObjectId, PageId, Plain, Shared};
 use super::thread::{Stamp, Thread, parts};
@@ -100,19 +100,19 @@ use zerocopy::IntoBytes;
 pub type Elements<T> = (Shared<[T]>, Range<usize>);
 
 /// Elements that a thread may read, and that nobody changes meanwhile: `N` ranges of them. Derefs to the slice if it is one.
-pub struct Claim<'t, V: Verbs, T: Plain, const N: usize = 1, R: Reading = Repaired> {
-    held: Held<V, R>,
+pub struct Claim<'t, V: Verbs, T: Plain, const N: usize = 1> {
+    held: Held<V>,
     slices: [Box<[T]>; N],
     of: [Elements<T>; N],
     /// The thread can do nothing else.
-    thread: PhantomData<&'t mut Thread<V, R>>,
+    thread: PhantomData<&'t mut Thread<V>>,
 }
 
 /// Elements that a thread may change, and that nobody else accesses meanwhile: `N` ranges of them. Derefs to the slice if it is one.
 /// Others see the changes when it is dropped.
-pub struct ClaimMut<'t, V: Verbs, T: Plain, const N: usize = 1, R: Reading = Repaired>(Claim<'t, V, T, N, R>);
+pub struct ClaimMut<'t, V: Verbs, T: Plain, const N: usize = 1>(Claim<'t, V, T, N>);
 
-impl<V: Verbs, T: Plain, const N: usize, R: Reading> Claim<'_, V, T, N, R> {
+impl<V: Verbs, T: Plain, const N: usize> Claim<'_, V, T, N> {
     /// The slices, one for each range that was claimed.
     pub fn slices(&self) -> [&[T]; N] {
         std::array::from_fn(|range| &*self.slices[range])
@@ -125,7 +125,7 @@ impl<V: Verbs, T: Plain, const N: usize, R: Reading> Claim<'_, V, T, N, R> {
     }
 }
 
-impl<V: Verbs, T: Plain, const N: usize, R: Reading> ClaimMut<'_, V, T, N, R> {
+impl<V: Verbs, T: Plain, const N: usize> ClaimMut<'_, V, T, N> {
     /// The slices, one for each range that was claimed.
     pub fn slices_mut(&mut self) -> [&mut [T]; N] {
         self.0.slices.each_mut().map(|slice| &mut **slice)
@@ -137,7 +137,7 @@ impl<V: Verbs, T: Plain, const N: usize, R: Reading> ClaimMut<'_, V, T, N, R> {
     }
 }
 
-impl<V: Verbs, T: Plain, R: Reading> Deref for Claim<'_, V, T, 1, R> {
+impl<V: Verbs, T: Plain> Deref for Claim<'_, V, T, 1> {
     type Target = [T];
 
     fn deref(&self) -> &[T] {
@@ -145,7 +145,7 @@ impl<V: Verbs, T: Plain, R: Reading> Deref for Claim<'_, V, T, 1, R> {
     }
 }
 
-impl<V: Verbs, T: Plain, R: Reading> Deref for ClaimMut<'_, V, T, 1, R> {
+impl<V: Verbs, T: Plain> Deref for ClaimMut<'_, V, T, 1> {
     type Target = [T];
 
     fn deref(&self) -> &[T] {
@@ -153,13 +153,13 @@ impl<V: Verbs, T: Plain, R: Reading> Deref for ClaimMut<'_, V, T, 1, R> {
     }
 }
 
-impl<V: Verbs, T: Plain, R: Reading> DerefMut for ClaimMut<'_, V, T, 1, R> {
+impl<V: Verbs, T: Plain> DerefMut for ClaimMut<'_, V, T, 1> {
     fn deref_mut(&mut self) -> &mut [T] {
         &mut self.0.slices[0]
     }
 }
 
-impl<V: Verbs, T: Plain, const N: usize, R: Reading> Drop for ClaimMut<'_, V, T, N, R> {
+impl<V: Verbs, T: Plain, const N: usize> Drop for ClaimMut<'_, V, T, N> {
     fn drop(&mut self) {
         let Claim { held, slices, of, .. } = &self.0;
         for ((shared, range), slice) in of.iter().zip(slices) {
@@ -176,7 +176,7 @@ impl<V: Verbs, T: Plain, const N: usize, R: Reading> Drop for ClaimMut<'_, V, T,
     }
 }
 
-impl<V: Verbs, R: Reading> Thread<V, R> {
+impl<V: Verbs> Thread<V> {
     /// Claims elements for reading: waits until the node has them all, and keeps them as they are until the claim is dropped.
     ///
     /// # Errors
@@ -188,7 +188,7 @@ impl<V: Verbs, R: Reading> Thread<V, R> {
         of: Shared<[T]>,
         range: Range<usize>,
         deadline: Nanos,
-    ) -> Result<Claim<'_, V, T, 1, R>, DsmError> {
+    ) -> Result<Claim<'_, V, T, 1>, DsmError> {
         self.claim_all([(of, range)], deadline).await
     }
 
@@ -202,7 +202,7 @@ impl<V: Verbs, R: Reading> Thread<V, R> {
         of: Shared<[T]>,
         range: Range<usize>,
         deadline: Nanos,
-    ) -> Result<ClaimMut<'_, V, T, 1, R>, DsmError> {
+    ) -> Result<ClaimMut<'_, V, T, 1>, DsmError> {
         self.claim_all_mut([(of, range)], deadline).await
     }
 
@@ -215,7 +215,7 @@ impl<V: Verbs, R: Reading> Thread<V, R> {
         &mut self,
         of: [Elements<T>; N],
         deadline: Nanos,
-    ) -> Result<Claim<'_, V, T, N, R>, DsmError> {
+    ) -> Result<Claim<'_, V, T, N>, DsmError> {
         self.hold(of, Access::Read, deadline).await
     }
 
@@ -228,7 +228,7 @@ impl<V: Verbs, R: Reading> Thread<V, R> {
         &mut self,
         of: [Elements<T>; N],
         deadline: Nanos,
-    ) -> Result<ClaimMut<'_, V, T, N, R>, DsmError> {
+    ) -> Result<ClaimMut<'_, V, T, N>, DsmError> {
         self.hold(of, Access::Write, deadline).await.map(ClaimMut)
     }
 
@@ -237,7 +237,7 @@ impl<V: Verbs, R: Reading> Thread<V, R> {
         of: [Elements<T>; N],
         need: Access,
         deadline: Nanos,
-    ) -> Result<Claim<'_, V, T, N, R>, DsmError> {
+    ) -> Result<Claim<'_, V, T, N>, DsmError> {
         let pages = pages(&of)?;
         let service = &self.dsm().0;
         for (shared, _) in &of {
@@ -278,7 +278,7 @@ fn pages<T: Plain, const N: usize>(of: &[Elements<T>; N]) -> Result<Vec<PageId>,
 }
 
 /// Fetches all minipages together, and pins one after the other.
-async fn pin<V: Verbs, R: Reading>(mut held: Held<V, R>) -> Result<Held<V, R>, DsmError> {
+async fn pin<V: Verbs>(mut held: Held<V>) -> Result<Held<V>, DsmError> {
     let (service, need) = (Rc::clone(&held.service), held.need);
     for &page in &held.pages {
         service.fetch(page, need);
@@ -301,7 +301,7 @@ async fn pin<V: Verbs, R: Reading>(mut held: Held<V, R>) -> Result<Held<V, R>, D
     Ok(held)
 }
 
-impl<V: Verbs, R: Reading> Service<V, R> {
+impl<V: Verbs> Service<V> {
     /// Elements, all of which are pinned.
     fn copied<T: Plain>(&self, of: Shared<[T]>, range: Range<usize>) -> Box<[T]> {
         let mut elements = vec![T::new_zeroed(); range.len()];
@@ -314,8 +314,8 @@ impl<V: Verbs, R: Reading> Service<V, R> {
 
 /// A claim from its call to its end: no object of it is forgotten meanwhile. Dropping it lets go of its minipages, whether it has got all
 /// or not.
-struct Held<V: Verbs, R: Reading> {
-    service: Rc<Service<V, R>>,
+struct Held<V: Verbs> {
+    service: Rc<Service<V>>,
     /// In ascending order.
     pages: Vec<PageId>,
     /// Of the first of them, which are pinned.
@@ -323,8 +323,8 @@ struct Held<V: Verbs, R: Reading> {
     need: Access,
 }
 
-impl<V: Verbs, R: Reading> Held<V, R> {
-    fn begin(service: &Rc<Service<V, R>>, pages: Vec<PageId>, need: Access) -> Self {
+impl<V: Verbs> Held<V> {
+    fn begin(service: &Rc<Service<V>>, pages: Vec<PageId>, need: Access) -> Self {
         service.pins.borrow_mut().begin(objects(&pages));
         let stamps = Vec::with_capacity(pages.len());
         Held { service: Rc::clone(service), pages, stamps, need }
@@ -340,7 +340,7 @@ fn objects(pages: &[PageId]) -> impl Iterator<Item = ObjectId> {
     pages.chunk_by(|one, other| one.object == other.object).map(|of_one| of_one[0].object)
 }
 
-impl<V: Verbs, R: Reading> Drop for Held<V, R> {
+impl<V: Verbs> Drop for Held<V> {
     fn drop(&mut self) {
         let all = self.stamps.len() == self.pages.len();
         if !all && !self.service.decides(Decision::DroppedClaimsUnpin) {

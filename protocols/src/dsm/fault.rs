@@ -5,21 +5,21 @@ use super::DsmError;
 use super::memory::{Memory, Object};
 use super::messages::Access;
 use super::pins::Purpose;
-use super::reading::{Decision, Reading};
+use super::reading::Decision;
 use super::service::{Gone, Service};
 use super::shared::PageId;
 use std::rc::Rc;
 use weft_verbs::{Verbs, Work};
 
 /// A minipage that a thread may use now, until it waits for anything else.
-pub(super) struct Come<'a, V: Verbs, R: Reading> {
+pub(super) struct Come<'a, V: Verbs> {
     /// The fault whose grant stays for it, if it had to wait for one.
-    granted: Option<Fault<'a, V, R>>,
+    granted: Option<Fault<'a, V>>,
     /// If it did: over how many hops.
     pub hops: Option<u8>,
 }
 
-impl<V: Verbs, R: Reading> Come<'_, V, R> {
+impl<V: Verbs> Come<'_, V> {
     /// What the thread came for is done: the grant need not stay for it any more.
     pub fn executed(self) {
         if let Some(fault) = self.granted {
@@ -32,13 +32,13 @@ impl<V: Verbs, R: Reading> Come<'_, V, R> {
 ///
 /// It keeps at most the grant that it waited for, and that in the one minipage. A claim's thread keeps those that it has pinned,
 /// too: all of them lower.
-pub(super) async fn come<'a, V: Verbs, R: Reading>(
-    service: &'a Rc<Service<V, R>>,
+pub(super) async fn come<'a, V: Verbs>(
+    service: &'a Rc<Service<V>>,
     object: &'a Rc<Object<V>>,
     page: PageId,
     need: Access,
     purpose: Purpose,
-) -> Result<Come<'a, V, R>, DsmError> {
+) -> Result<Come<'a, V>, DsmError> {
     let mut come = Come { granted: None, hops: None };
     let mut had_turn = false;
     loop {
@@ -70,7 +70,7 @@ pub(super) async fn come<'a, V: Verbs, R: Reading>(
     }
 }
 
-impl<V: Verbs, R: Reading> Service<V, R> {
+impl<V: Verbs> Service<V> {
     /// How a minipage is claimed, for those who want to take it away.
     pub fn pinned(&self, page: PageId) -> Access {
         if self.decides(Decision::ClaimsStay) { self.pins.borrow().pinned(page) } else { Access::Invalid }
@@ -97,15 +97,15 @@ impl<V: Verbs, R: Reading> Service<V, R> {
 }
 
 /// A place among those that wait for a minipage that is claimed.
-struct Turn<'a, V: Verbs, R: Reading> {
-    service: &'a Rc<Service<V, R>>,
+struct Turn<'a, V: Verbs> {
+    service: &'a Rc<Service<V>>,
     page: PageId,
     turn: u64,
     owed: bool,
 }
 
-impl<'a, V: Verbs, R: Reading> Turn<'a, V, R> {
-    fn wait(service: &'a Rc<Service<V, R>>, page: PageId, need: Access, owed: bool) -> Self {
+impl<'a, V: Verbs> Turn<'a, V> {
+    fn wait(service: &'a Rc<Service<V>>, page: PageId, need: Access, owed: bool) -> Self {
         let turn = service.pins.borrow_mut().wait(page, need, owed);
         Turn { service, page, turn, owed }
     }
@@ -117,7 +117,7 @@ impl<'a, V: Verbs, R: Reading> Turn<'a, V, R> {
     }
 }
 
-impl<V: Verbs, R: Reading> Drop for Turn<'_, V, R> {
+impl<V: Verbs> Drop for Turn<'_, V> {
     fn drop(&mut self) {
         self.service.pins.borrow_mut().leave(self.page, self.turn);
         // The next one may be able to go now.
@@ -130,8 +130,8 @@ impl<V: Verbs, R: Reading> Drop for Turn<'_, V, R> {
 }
 
 /// An access that waits for its minipage: a page fault.
-struct Fault<'a, V: Verbs, R: Reading> {
-    service: &'a Rc<Service<V, R>>,
+struct Fault<'a, V: Verbs> {
+    service: &'a Rc<Service<V>>,
     object: &'a Rc<Object<V>>,
     page: PageId,
     /// The request's kind and number.
@@ -140,9 +140,9 @@ struct Fault<'a, V: Verbs, R: Reading> {
     over: bool,
 }
 
-impl<'a, V: Verbs, R: Reading> Fault<'a, V, R> {
+impl<'a, V: Verbs> Fault<'a, V> {
     /// Joins a request that serves the access, or makes one.
-    fn begin(service: &'a Rc<Service<V, R>>, object: &'a Rc<Object<V>>, page: PageId, need: Access) -> Self {
+    fn begin(service: &'a Rc<Service<V>>, object: &'a Rc<Object<V>>, page: PageId, need: Access) -> Self {
         // The access faults, and its handler enters the kernel to block (kernel-dsm.txt, 4).
         service.charge(Work::PageFault);
         service.charge(Work::Syscall);
@@ -186,7 +186,7 @@ impl<'a, V: Verbs, R: Reading> Fault<'a, V, R> {
     }
 }
 
-impl<V: Verbs, R: Reading> Drop for Fault<'_, V, R> {
+impl<V: Verbs> Drop for Fault<'_, V> {
     fn drop(&mut self) {
         if self.over || self.service.has_failed() || self.service.is_lost(self.page) {
             return;

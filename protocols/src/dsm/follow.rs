@@ -13,7 +13,7 @@ use super::directory::Sends;
 use super::memory::{Memory, Object};
 use super::messages::{Access, Message};
 use super::reach::Epochs;
-use super::reading::{Decision, Reading};
+use super::reading::Decision;
 use super::service::{Entered, Service};
 use super::shared::{ObjectId, PageId};
 use super::views::{Begins, Place, Views};
@@ -94,9 +94,9 @@ impl<V: Verbs> Following<V> {
 }
 
 /// A read by RDMA that is under way.
-pub(super) struct Flight<V: Verbs, R: Reading>(Rc<Service<V, R>>);
+pub(super) struct Flight<V: Verbs>(Rc<Service<V>>);
 
-impl<V: Verbs, R: Reading> Drop for Flight<V, R> {
+impl<V: Verbs> Drop for Flight<V> {
     fn drop(&mut self) {
         if let Some(following) = &self.0.following {
             following.pulls.set(following.pulls.get() - 1);
@@ -106,7 +106,7 @@ impl<V: Verbs, R: Reading> Drop for Flight<V, R> {
 }
 
 // What the rest of the protocol asks.
-impl<V: Verbs, R: Reading> Service<V, R> {
+impl<V: Verbs> Service<V> {
     fn in_views<T>(&self, of: impl FnOnce(&Views) -> T) -> Option<T> {
         self.following.as_ref().map(|following| of(&following.epochs.views.borrow()))
     }
@@ -203,7 +203,7 @@ impl<V: Verbs, R: Reading> Service<V, R> {
     }
 
     /// A read by RDMA begins.
-    pub fn takes_off(self: &Rc<Self>) -> Flight<V, R> {
+    pub fn takes_off(self: &Rc<Self>) -> Flight<V> {
         if let Some(following) = &self.following {
             following.pulls.set(following.pulls.get() + 1);
         }
@@ -266,7 +266,7 @@ impl<V: Verbs, R: Reading> Service<V, R> {
 }
 
 // Epochs.
-impl<V: Verbs, R: Reading> Service<V, R> {
+impl<V: Verbs> Service<V> {
     /// Follows the membership for as long as there is one.
     pub async fn follow(self: Rc<Self>, mut changes: Mailbox<Change>) {
         while let Ok(change) = changes.recv().await {
@@ -501,7 +501,7 @@ impl<V: Verbs, R: Reading> Service<V, R> {
 }
 
 // Who asks whether the others live.
-impl<V: Verbs, R: Reading> Service<V, R> {
+impl<V: Verbs> Service<V> {
     /// This node waits for others: they are asked whether they live, until it does not any more.
     pub fn watch(self: &Rc<Self>) {
         let Some(following) = &self.following else { return };

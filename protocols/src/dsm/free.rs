@@ -11,7 +11,7 @@
 
 use super::DsmError;
 use super::messages::{Freeing, Message};
-use super::reading::{Decision, Reading};
+use super::reading::Decision;
 use super::service::Service;
 use super::shared::{ObjectId, Plain, Shared};
 use super::thread::Thread;
@@ -89,7 +89,7 @@ impl Frees {
     }
 }
 
-impl<V: Verbs, R: Reading> Thread<V, R> {
+impl<V: Verbs> Thread<V> {
     /// Gives memory back, on all nodes. Whoever uses it from now on gets an error; what others have begun is ended first. If the call is
     /// dropped the memory is given back all the same.
     ///
@@ -110,7 +110,7 @@ impl<V: Verbs, R: Reading> Thread<V, R> {
     }
 }
 
-impl<V: Verbs, R: Reading> Service<V, R> {
+impl<V: Verbs> Service<V> {
     async fn free(self: &Rc<Self>, object: ObjectId) -> Result<(), DsmError> {
         for step in [Freeing::Close, Freeing::Forget] {
             // Who asks after the memory has ended is told by nobody.

@@ -5,7 +5,7 @@ use super::barrier::BarrierId;
 use super::directory::{Asks, Book};
 use super::memory::{Memory, Object};
 use super::messages::{Access, Message};
-use super::reading::{Decision, Reading};
+use super::reading::Decision;
 use super::rebuild::Report;
 use super::requests::{Progress, hops};
 use super::server::{Order, Verdict};
@@ -16,7 +16,7 @@ use crate::transport::{Inbox, Incoming, Rank};
 use std::rc::Rc;
 use weft_verbs::{Verbs, Work};
 
-impl<V: Verbs, R: Reading> Service<V, R> {
+impl<V: Verbs> Service<V> {
     pub async fn listen(self: Rc<Self>, mut inbox: Inbox) {
         while let Some(incoming) = inbox.recv().await {
             match incoming {

@@ -9,7 +9,7 @@ use super::follow::Flight;
 use super::memory::Object;
 use super::messages::{Access, Message};
 use super::reach::Moment;
-use super::reading::{Decision, Reading};
+use super::reading::Decision;
 use super::requests::{Progress, hops};
 use super::service::Service;
 use super::shared::PageId;
@@ -17,7 +17,7 @@ use crate::transport::{BEFORE_MEMORY_IS_ASKED_FOR, NotExecuted, OpError, Rank};
 use std::rc::Rc;
 use weft_verbs::{RemoteSlice, Verbs};
 
-impl<V: Verbs, R: Reading> Service<V, R> {
+impl<V: Verbs> Service<V> {
     /// The manager says where this node finds what it asked for.
     pub fn on_pull(self: &Rc<Self>, page: PageId, id: u32, source: (Rank, RemoteSlice), version: u64) {
         let asked = self.requests.borrow().is_open(page, Access::Read, id);
@@ -40,7 +40,7 @@ impl<V: Verbs, R: Reading> Service<V, R> {
         id: u32,
         (source, at): (Rank, RemoteSlice),
         version: u64,
-        (when, _flight): (Moment, Flight<V, R>),
+        (when, _flight): (Moment, Flight<V>),
     ) {
         loop {
             // Nothing is fetched for a memory that has ended.

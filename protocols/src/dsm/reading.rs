@@ -1,8 +1,8 @@
 //! What the paper leaves open, decided: the shipped decisions, and a way for tests to decide otherwise.
 //!
 //! kernel-dsm.txt describes the protocol in a page. Some of its sentences can be read in two ways, and one of them breaks it. A
-//! [`Reading`] answers for each [`Decision`]. Of the shipped one all answers are constant, so that what is deployed has no trace of
-//! the others; [`Otherwise`] takes one decision the other way, and an explorer refutes the very same code under it.
+//! [`Reading`] answers for each [`Decision`]: the shipped one repairs the paper, and [`Otherwise`](Reading::Otherwise) takes one decision
+//! the other way, so that an explorer refutes the very same code under it.
 
 /// A decision, by what is shipped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -73,28 +73,17 @@ pub enum Decision {
 }
 
 /// How decisions are taken.
-pub trait Reading: Copy + 'static {
-    /// Whether it takes a decision as shipped.
-    fn decides(self, decision: Decision) -> bool;
-}
-
-/// The shipped decisions.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Repaired;
-
-impl Reading for Repaired {
-    #[inline(always)]
-    fn decides(self, _: Decision) -> bool {
-        true
-    }
-}
-
-/// The shipped decisions but one: for tests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Otherwise(pub Decision);
+pub enum Reading {
+    /// All as they are shipped.
+    Repaired,
+    /// As they are shipped, but for this one: for tests.
+    Otherwise(Decision),
+}
 
-impl Reading for Otherwise {
-    fn decides(self, decision: Decision) -> bool {
-        decision != self.0
+impl Reading {
+    /// Whether it takes a decision as shipped.
+    pub(super) fn decides(self, decision: Decision) -> bool {
+        self != Reading::Otherwise(decision)
     }
 }

@@ -6,12 +6,11 @@
 
 use super::DsmError;
 use super::messages::Message;
-use super::reading::Reading;
 use super::service::Service;
 use crate::transport::Rank;
 use weft_verbs::Verbs;
 
-impl<V: Verbs, R: Reading> Service<V, R> {
+impl<V: Verbs> Service<V> {
     /// This node hears that another one has restarted. What that one is next knows nothing of it, whatever this node has told before.
     pub fn on_reset(&self, who: Rank) {
         let me = self.mesh.me();

@@ -4,7 +4,6 @@ use super::DsmError;
 use super::memory::Object;
 use super::messages::{LONGEST, Message};
 use super::reach::Moment;
-use super::reading::Reading;
 use super::server::Order;
 use super::service::{CHANNEL, STAMP, Service};
 use super::shared::PageId;
@@ -28,7 +27,7 @@ struct Flies<V: Verbs> {
     when: Moment,
 }
 
-impl<V: Verbs, R: Reading> Service<V, R> {
+impl<V: Verbs> Service<V> {
     /// Sends a message now, or as soon as it reaches the node that it is for and the transport has room for it. Messages may overtake
     /// each other then: no two of them depend on their order, since whatever a message follows from has been received.
     pub fn send(&self, to: Rank, message: &Message<'_>) {
@@ -183,11 +182,7 @@ impl<V: Verbs, R: Reading> Service<V, R> {
 
     /// Follows a minipage that is on its way: until the adapter has let go of it, and, where nodes may die, until it can land no
     /// more. Where the connection has gone over to a rail that does not know the memory, a message carries it.
-    fn flight(
-        self: &Rc<Self>,
-        flies: Flies<V>,
-        mut placed: Placed<V>,
-    ) -> impl Future<Output = ()> + use<V, R> {
+    fn flight(self: &Rc<Self>, flies: Flies<V>, mut placed: Placed<V>) -> impl Future<Output = ()> + use<V> {
         let service = Rc::clone(self);
         let strike = self.following.as_ref().map(|following| following.strike_with(placed.striker()));
         async move {

@@ -8,7 +8,7 @@ use super::memory::{Called, Object, Page};
 use super::messages::{Access, LONGEST, Message};
 use super::pins::Pins;
 use super::reach::Reach;
-use super::reading::{Decision, Reading, Repaired};
+use super::reading::{Decision, Reading};
 use super::requests::Requests;
 use super::server::Server;
 use super::shared::{Grain, ObjectId, PageId, Placement, Plain, Shared};
@@ -30,15 +30,15 @@ pub(super) const CHANNEL: Channel = Channel(5);
 pub const STAMP: usize = size_of::<u64>();
 
 /// Shared memory at a node. Clones are the same.
-pub struct Dsm<V: Verbs, R: Reading = Repaired>(pub(super) Rc<Service<V, R>>);
+pub struct Dsm<V: Verbs>(pub(super) Rc<Service<V>>);
 
-impl<V: Verbs, R: Reading> Clone for Dsm<V, R> {
+impl<V: Verbs> Clone for Dsm<V> {
     fn clone(&self) -> Self {
         Dsm(Rc::clone(&self.0))
     }
 }
 
-pub(super) struct Service<V: Verbs, R: Reading> {
+pub(super) struct Service<V: Verbs> {
     pub rt: Rt<V>,
     pub mesh: Mesh<V>,
     pub memory: Called<V>,
@@ -76,7 +76,7 @@ pub(super) struct Service<V: Verbs, R: Reading> {
     pub frame: RefCell<Vec<u8>>,
     pub sends: RefCell<Sends>,
     /// How what the paper leaves open is decided.
-    reading: R,
+    reading: Reading,
 }
 
 /// A thread that waits at a barrier.
@@ -155,7 +155,7 @@ impl<V: Verbs> Dsm<V> {
     ///
     /// Another service has the channel.
     pub fn start_as(rt: &Rt<V>, mesh: &Mesh<V>, config: DsmConfig) -> Result<Dsm<V>, DsmError> {
-        Dsm::start_under(rt, mesh, config, Alive::Unasked, Repaired)
+        Dsm::start_under(rt, mesh, config, Alive::Unasked, Reading::Repaired)
     }
 
     /// Starts shared memory at a node whose cluster agrees on who is alive: it begins when all nodes are in the view, and goes on
@@ -170,11 +170,9 @@ impl<V: Verbs> Dsm<V> {
         config: DsmConfig,
         members: &Members<V>,
     ) -> Result<Dsm<V>, DsmError> {
-        Dsm::start_under(rt, mesh, config, Alive::Members(members), Repaired)
+        Dsm::start_under(rt, mesh, config, Alive::Members(members), Reading::Repaired)
     }
-}
 
-impl<V: Verbs, R: Reading> Dsm<V, R> {
     /// Starts shared memory at a node under a reading of the paper.
     ///
     /// # Errors
@@ -185,8 +183,8 @@ impl<V: Verbs, R: Reading> Dsm<V, R> {
         mesh: &Mesh<V>,
         config: DsmConfig,
         alive: Alive<'_, V>,
-        reading: R,
-    ) -> Result<Dsm<V, R>, DsmError> {
+        reading: Reading,
+    ) -> Result<Dsm<V>, DsmError> {
         let (following, changes) = match alive {
             Alive::Unasked => (None, None),
             Alive::Members(members) => {
@@ -272,7 +270,7 @@ impl<V: Verbs, R: Reading> Dsm<V, R> {
     }
 
     /// A thread of this node: what an application accesses memory by. It runs wherever its future is polled.
-    pub fn thread(&self) -> Thread<V, R> {
+    pub fn thread(&self) -> Thread<V> {
         Thread::new(self.clone())
     }
 
@@ -299,7 +297,7 @@ impl<V: Verbs, R: Reading> Dsm<V, R> {
     /// ```
     pub fn spawn<F: Future<Output: 'static> + 'static>(
         &self,
-        body: impl FnOnce(Thread<V, R>) -> F,
+        body: impl FnOnce(Thread<V>) -> F,
     ) -> JoinHandle<F::Output> {
         self.0.rt.spawn(body(self.thread()))
     }
@@ -410,7 +408,7 @@ impl<V: Verbs, R: Reading> Dsm<V, R> {
     }
 }
 
-impl<V: Verbs, R: Reading> Service<V, R> {
+impl<V: Verbs> Service<V> {
     /// Whether a decision is taken as shipped.
     pub fn decides(&self, decision: Decision) -> bool {
         self.reading.decides(decision)

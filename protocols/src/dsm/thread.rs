@@ -6,7 +6,6 @@ use super::fault::come;
 use super::memory::{Object, Page};
 use super::messages::Access;
 use super::pins::Purpose;
-use super::reading::{Reading, Repaired};
 use super::service::Dsm;
 use super::shared::{Number, Plain, Shared, Spot, Word};
 use crate::rt::sync::{OneshotReceiver, oneshot};
@@ -21,8 +20,8 @@ use zerocopy::IntoBytes;
 /// An access that its node is granted returns at once; another one waits until the node has the minipage. A call may be dropped at any
 /// moment, as `select` and time-outs do it: nothing of it is executed from then on. Of a call that copies several minipages, those that
 /// came first may have been.
-pub struct Thread<V: Verbs, R: Reading = Repaired> {
-    dsm: Dsm<V, R>,
+pub struct Thread<V: Verbs> {
+    dsm: Dsm<V>,
     last: Stamp,
     /// How many of the nodes that died it was told of.
     told: usize,
@@ -41,14 +40,14 @@ pub struct Stamp {
     pub hops: Option<u8>,
 }
 
-impl<V: Verbs, R: Reading> Thread<V, R> {
-    pub(super) fn new(dsm: Dsm<V, R>) -> Thread<V, R> {
+impl<V: Verbs> Thread<V> {
+    pub(super) fn new(dsm: Dsm<V>) -> Thread<V> {
         let told = dsm.0.died();
         Thread { dsm, last: Stamp::default(), told, entered: BTreeMap::new() }
     }
 
     /// The node's shared memory.
-    pub fn dsm(&self) -> &Dsm<V, R> {
+    pub fn dsm(&self) -> &Dsm<V> {
         &self.dsm
     }
 

@@ -24,7 +24,7 @@ const ADDS: usize = 60;
 /// All nodes have met by then.
 const MET: Nanos = Nanos::from_millis(40);
 
-fn begin<R: Reading>(cluster: &Cluster, node: usize, pulls: bool, reading: R) -> (Members<Sim>, Dsm<Sim, R>) {
+fn begin(cluster: &Cluster, node: usize, pulls: bool, reading: Reading) -> (Members<Sim>, Dsm<Sim>) {
     let member = &cluster.members[node];
     let config = MembersConfig { lease: ms(4), drift: us(100), patience: ms(6), ..MembersConfig::new(NODES) };
     let members = Members::start(&member.rt, &member.mesh, config).expect("it starts");
@@ -34,7 +34,7 @@ fn begin<R: Reading>(cluster: &Cluster, node: usize, pulls: bool, reading: R) ->
     (members, dsm)
 }
 
-fn counters<R: Reading>(dsm: &Dsm<Sim, R>) -> Shared<[u64]> {
+fn counters(dsm: &Dsm<Sim>) -> Shared<[u64]> {
     dsm.named(1, COUNTERS * APART, Grain::Bytes(64), Placement::RoundRobin).expect("it fits")
 }
 
@@ -60,7 +60,7 @@ impl Seen {
     }
 }
 
-async fn adds<R: Reading>(dsm: Dsm<Sim, R>, mut dice: Dice, seen: Rc<RefCell<Seen>>, of: usize) {
+async fn adds(dsm: Dsm<Sim>, mut dice: Dice, seen: Rc<RefCell<Seen>>, of: usize) {
     let (all, mut thread) = (counters(&dsm), dsm.thread());
     for _ in 0..ADDS {
         let which = dice.below(of as u64) as usize;
@@ -78,7 +78,7 @@ async fn adds<R: Reading>(dsm: Dsm<Sim, R>, mut dice: Dice, seen: Rc<RefCell<See
     seen.borrow_mut().ended += 1;
 }
 
-async fn looks<R: Reading>(dsm: Dsm<Sim, R>, seen: Rc<RefCell<Seen>>) {
+async fn looks(dsm: Dsm<Sim>, seen: Rc<RefCell<Seen>>) {
     let (all, mut thread) = (counters(&dsm), dsm.thread());
     for which in 0..COUNTERS {
         match thread.load(all, which * APART).await {
@@ -100,7 +100,7 @@ struct Came {
 
 /// Threads of four nodes add to counters; one node dies, and mostly a link between two others is cut about then. An error if an
 /// addition is lost and not by name, or is found by two, or if something does not end.
-fn run<R: Reading>(seed: u64, reading: R) -> Result<Came, String> {
+fn run(seed: u64, reading: Reading) -> Result<Came, String> {
     let mut dice = Dice::new(seed);
     let wait = if dice.below(2) == 0 { Wait::Poll } else { Wait::Notify };
     let cluster = Cluster::new(NODES, seed, wait);

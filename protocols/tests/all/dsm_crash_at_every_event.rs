@@ -85,15 +85,15 @@ struct Book {
     looked: [Cell<bool>; NODES],
 }
 
-struct Client<R: Reading> {
+struct Client {
     node: usize,
     rt: Rt<Sim>,
-    thread: Thread<Sim, R>,
+    thread: Thread<Sim>,
     counters: Shared<[u64]>,
     book: Rc<Book>,
 }
 
-impl<R: Reading> Client<R> {
+impl Client {
     async fn access(&mut self, which: usize, op: Op) {
         let book = Rc::clone(&self.book);
         let history = &book.counters[which];
@@ -134,14 +134,14 @@ impl<R: Reading> Client<R> {
     }
 }
 
-struct Run<R: Reading> {
+struct Run {
     cluster: Cluster,
     book: Rc<Book>,
-    services: Vec<Dsm<Sim, R>>,
+    services: Vec<Dsm<Sim>>,
     _members: Vec<Members<Sim>>,
 }
 
-fn start<R: Reading>(pulls: bool, reading: R) -> Run<R> {
+fn start(pulls: bool, reading: Reading) -> Run {
     let cluster = Cluster::new(NODES as u32, 1, Wait::Notify);
     let book = Rc::new(Book {
         counters: std::array::from_fn(|_| RefCell::new(History::new(Counter::default()))),
@@ -190,7 +190,7 @@ struct Came {
     amid: u64,
 }
 
-fn crash_at<R: Reading>(pulls: bool, reading: R, event: u64, node: usize) -> Result<Came, String> {
+fn crash_at(pulls: bool, reading: Reading, event: u64, node: usize) -> Result<Came, String> {
     let Run { cluster, book, services, _members } = &start(pulls, reading);
     cluster.fabric.run_events(event, Nanos::MAX);
     let died = cluster.fabric.now();

@@ -5,7 +5,7 @@ use super::workload::Request;
 use crate::history::RequestId;
 use crate::record::Record;
 use std::collections::BTreeMap;
-use weft_protocols::dsm::{BarrierId, DsmError, Reading, Repaired, Shared, Stamp, Thread};
+use weft_protocols::dsm::{BarrierId, DsmError, Shared, Stamp, Thread};
 use weft_protocols::rt::Rt;
 use weft_verbs::{Nanos, Verbs};
 
@@ -13,9 +13,9 @@ use weft_verbs::{Nanos, Verbs};
 const BARRIER: BarrierId = BarrierId(0);
 
 /// A thread, and what it saw last of the words that it accessed.
-pub struct Client<V: Verbs, R: Reading = Repaired> {
+pub struct Client<V: Verbs> {
     /// The thread.
-    pub thread: Thread<V, R>,
+    pub thread: Thread<V>,
     /// The words of all minipages.
     pub words: Shared<[u64]>,
     /// Threads of all nodes.
@@ -28,7 +28,7 @@ pub struct Client<V: Verbs, R: Reading = Repaired> {
     pub accesses: bool,
 }
 
-impl<V: Verbs, R: Reading> Client<V, R> {
+impl<V: Verbs> Client<V> {
     /// Makes a request, and records what becomes of it. A compare-and-exchange expects what this thread saw last.
     ///
     /// # Errors

@@ -31,9 +31,7 @@ use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::ops::AddAssign;
 use std::rc::Rc;
-use weft_protocols::dsm::{
-    Charges, Dsm, DsmConfig, DsmError, DsmStats, Grain, LONGEST, Reading, STAMP, Shared,
-};
+use weft_protocols::dsm::{Charges, Dsm, DsmConfig, DsmError, DsmStats, Grain, LONGEST, STAMP, Shared};
 use weft_protocols::locks::{LockConfig, LockService, Scheme};
 use weft_protocols::rt::Rt;
 use weft_protocols::transport::{Mesh, MeshConfig};
@@ -96,7 +94,7 @@ const NAME: u32 = 0;
 const AFTER_FAILURE: Nanos = Nanos::from_micros(10);
 
 /// Records for the oracles which nodes a node shares its memory with, and outlives.
-fn tell_of_others<V: Verbs, Y: Reading, R: Record<Event>>(dsm: &Dsm<V, Y>, rt: &Rt<V>, node: u32, record: R) {
+fn tell_of_others<V: Verbs, R: Record<Event>>(dsm: &Dsm<V>, rt: &Rt<V>, node: u32, record: R) {
     let tell = move |rt: &Rt<V>, what| record.record(Event::of_node(rt.now(), node, what));
     let (memory, clock, says) = (dsm.clone(), rt.clone(), tell.clone());
     drop(rt.spawn(async move {

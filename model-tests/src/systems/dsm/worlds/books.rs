@@ -2,7 +2,7 @@
 
 use super::litmus::WORDS_A_PAGE;
 use std::collections::BTreeMap;
-use weft_protocols::dsm::{Access, Dsm, DsmAudit, PageId, Reading, Shared};
+use weft_protocols::dsm::{Access, Dsm, DsmAudit, PageId, Shared};
 use weft_protocols::transport::Rank;
 use weft_sim::Sim;
 
@@ -12,8 +12,8 @@ use weft_sim::Sim;
 /// # Errors
 ///
 /// What is otherwise.
-pub fn books<R: Reading>(
-    services: &[Dsm<Sim, R>],
+pub fn books(
+    services: &[Dsm<Sim>],
     shared: Shared<[u64]>,
     lives: impl Fn(Rank) -> bool,
 ) -> Result<(), String> {
@@ -74,7 +74,7 @@ pub fn books<R: Reading>(
 /// # Errors
 ///
 /// One is in another node's.
-pub fn kept_by<R: Reading>(services: &[Dsm<Sim, R>], manager: impl Fn(PageId) -> u32) -> Result<(), String> {
+pub fn kept_by(services: &[Dsm<Sim>], manager: impl Fn(PageId) -> u32) -> Result<(), String> {
     for (node, dsm) in (0..).zip(services) {
         let book = dsm.audit().book;
         if let Some((page, ..)) = book.iter().find(|(page, ..)| manager(*page) != node) {

@@ -10,7 +10,7 @@ use crate::record::Record;
 use std::pin::pin;
 use std::rc::Rc;
 use std::task::Poll;
-use weft_protocols::dsm::{DsmError, Reading, Shared, Stamp};
+use weft_protocols::dsm::{DsmError, Shared, Stamp};
 use weft_protocols::rt::Rt;
 use weft_sim::Sim;
 use weft_verbs::Nanos;
@@ -41,9 +41,9 @@ impl Claimed {
 
 /// Claims words, lets others run while it has them, and lets them go. Gives what it saw or left, by word; no word if it gave up; `None` if it
 /// was dropped.
-pub async fn claim<R: Reading>(
+pub async fn claim(
     rt: &Rt<Sim>,
-    client: &mut Client<Sim, R>,
+    client: &mut Client<Sim>,
     step: Claimed,
     words_a_page: u32,
     record: &impl Record<Event>,
@@ -81,9 +81,9 @@ pub async fn claim<R: Reading>(
     Some(seen)
 }
 
-async fn held<R: Reading>(
+async fn held(
     rt: &Rt<Sim>,
-    client: &mut Client<Sim, R>,
+    client: &mut Client<Sim>,
     requests: &[(RequestId, u32)],
     shared: Shared<[u64]>,
     how: Claiming,
@@ -117,9 +117,9 @@ async fn held<R: Reading>(
 }
 
 /// The same with one word: a claim of one range is a slice.
-async fn alone<R: Reading>(
+async fn alone(
     rt: &Rt<Sim>,
-    client: &mut Client<Sim, R>,
+    client: &mut Client<Sim>,
     shared: Shared<[u64]>,
     word: usize,
     how: Claiming,

@@ -32,7 +32,7 @@ type Oracles = ByThread<true>;
 /// The witness's messages: which of the deaths it is.
 const TOLD: Channel = Channel(60);
 
-pub struct Crash<R> {
+pub struct Crash {
     program: Program,
     /// How many nodes there are.
     all: u32,
@@ -41,10 +41,10 @@ pub struct Crash<R> {
     /// Who dies next, if anybody does.
     then: Option<u32>,
     pulls: bool,
-    reading: R,
+    reading: Reading,
 }
 
-pub fn make<R: Reading>(plan: Plan, reading: R, size: &Size) -> Result<Crash<R>, SizeError> {
+pub fn make(plan: Plan, reading: Reading, size: &Size) -> Result<Crash, SizeError> {
     let program = Program::read(&plan, size)?;
     let dies = size.number("dies")?.or(plan.dies);
     let then = size.number("then")?.or(plan.then);
@@ -71,8 +71,8 @@ pub fn make<R: Reading>(plan: Plan, reading: R, size: &Size) -> Result<Crash<R>,
 }
 
 /// What an execution keeps.
-pub struct State<R: Reading> {
-    services: Vec<Dsm<Sim, R>>,
+pub struct State {
+    services: Vec<Dsm<Sim>>,
     shared: Shared<[u64]>,
     deaths: Deaths,
     /// For the members that begin views.
@@ -151,15 +151,15 @@ async fn leaves_out(mut inbox: Inbox, mesh: Mesh<Sim>, changes: MailboxSender<Ch
     }
 }
 
-impl<R: Reading> Crash<R> {
+impl Crash {
     /// Who dies in an initial configuration, one after the other.
     fn dead(&self, configuration: usize) -> Vec<u32> {
         [Some(self.dies.unwrap_or(configuration as u32)), self.then].into_iter().flatten().collect()
     }
 }
 
-impl<R: Reading> Model for Crash<R> {
-    type State = State<R>;
+impl Model for Crash {
+    type State = State;
     type Oracles = Oracles;
 
     fn size(&self) -> Size {
@@ -201,7 +201,7 @@ impl<R: Reading> Model for Crash<R> {
         number: usize,
         members: &[harness::Member],
         recorder: &harness::Recorder<Oracles>,
-    ) -> State<R> {
+    ) -> State {
         let (first, deaths) = (view(members, &[]), Deaths::of(members, &self.dead(number)));
         let (mut services, mut all) = (Vec::new(), Vec::new());
         for (node, harness::Member { rt, mesh }) in (0..).zip(members) {
@@ -238,7 +238,7 @@ impl<R: Reading> Model for Crash<R> {
 
     fn finish(
         &self,
-        state: &State<R>,
+        state: &State,
         members: &[harness::Member],
         _: &harness::Recorder<Oracles>,
     ) -> Result<(), Violation> {
@@ -247,7 +247,7 @@ impl<R: Reading> Model for Crash<R> {
         books(&state.services, state.shared, lives).map_err(|text| Violation::new("book", text))
     }
 
-    fn violation_at(&self, state: &State<R>, node: usize, _: &harness::Member) -> Option<Violation> {
+    fn violation_at(&self, state: &State, node: usize, _: &harness::Member) -> Option<Violation> {
         if state.deaths.has(Rank::from_index(node as u32)) {
             return None;
         }
@@ -256,7 +256,7 @@ impl<R: Reading> Model for Crash<R> {
         harness::at_rest(node, Conduct { out_of_turn, malformed }, dsm.unfinished())
     }
 
-    fn coverage(&self, state: &State<R>, _: &[harness::Member], sink: &mut Coverage) {
+    fn coverage(&self, state: &State, _: &[harness::Member], sink: &mut Coverage) {
         let any = |of: fn(&DsmStats) -> u64| state.services.iter().any(|dsm| of(&dsm.stats()) > 0);
         sink.sometimes("a minipage was sent", any(|stats| stats.transfers));
         sink.sometimes("a minipage was lost with the dead", any(|stats| stats.lost));

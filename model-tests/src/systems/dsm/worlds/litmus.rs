@@ -40,7 +40,7 @@ pub struct Plan {
     pub then: Option<u32>,
 }
 
-pub struct Litmus<R> {
+pub struct Litmus {
     program: Program,
     /// How many nodes there are.
     nodes: u32,
@@ -50,10 +50,10 @@ pub struct Litmus<R> {
     /// What sequential consistency allows, and each of them in words.
     allowed: Vec<(Outcome, &'static str)>,
     /// How what the paper leaves open is decided.
-    reading: R,
+    reading: Reading,
 }
 
-pub fn make<R: Reading>(plan: Plan, reading: R, size: &Size) -> Result<Litmus<R>, SizeError> {
+pub fn make(plan: Plan, reading: Reading, size: &Size) -> Result<Litmus, SizeError> {
     let program = Program::read(&plan, size)?;
     if program.tellers().next().is_some() {
         return Err(SizeError("nobody dies in this world, and no thread tells of a death (d)".into()));
@@ -82,16 +82,16 @@ pub fn nodes_of(size: &Size, usual: &str, threads: usize) -> Result<Vec<u32>, Si
 }
 
 /// What an execution keeps.
-pub struct State<R: Reading> {
-    services: Vec<Dsm<Sim, R>>,
+pub struct State {
+    services: Vec<Dsm<Sim>>,
     /// If a thread locks.
     locks: Vec<LockService<Sim>>,
     shared: Shared<[u64]>,
     seen: Seen,
 }
 
-impl<R: Reading> Litmus<R> {
-    fn outcome(&self, state: &State<R>) -> Outcome {
+impl Litmus {
+    fn outcome(&self, state: &State) -> Outcome {
         let word = |word: usize| {
             let at = self.program.words.place(word, WORDS_A_PAGE) as usize;
             // All that have it have the same, which is looked at before.
@@ -101,8 +101,8 @@ impl<R: Reading> Litmus<R> {
     }
 }
 
-impl<R: Reading> Model for Litmus<R> {
-    type State = State<R>;
+impl Model for Litmus {
+    type State = State;
     type Oracles = ByThread;
 
     fn size(&self) -> Size {
@@ -137,13 +137,13 @@ impl<R: Reading> Model for Litmus<R> {
         ByThread(DsmOracles::new(WORDS_A_PAGE, self.program.threads.len() as u32).by_thread())
     }
 
-    fn start(&self, _: usize, members: &[Member], recorder: &Recorder<ByThread>) -> State<R> {
+    fn start(&self, _: usize, members: &[Member], recorder: &Recorder<ByThread>) -> State {
         let start = |member: &Member| {
             let config = DsmConfig { pulls: self.pulls, ..DsmConfig::default() };
             Dsm::start_under(&member.rt, &member.mesh, config, Alive::Unasked, self.reading)
                 .expect("nobody else has the channel")
         };
-        let services: Vec<Dsm<Sim, R>> = members.iter().map(start).collect();
+        let services: Vec<Dsm<Sim>> = members.iter().map(start).collect();
         let nodes = members.len() as u32;
         let lock = |member: &Member| {
             let config = LockConfig::new(Scheme::Srsl, nodes);
@@ -156,7 +156,7 @@ impl<R: Reading> Model for Litmus<R> {
         State { services, locks, shared, seen }
     }
 
-    fn finish(&self, state: &State<R>, members: &[Member], _: &Recorder<ByThread>) -> Result<(), Violation> {
+    fn finish(&self, state: &State, members: &[Member], _: &Recorder<ByThread>) -> Result<(), Violation> {
         self.judge_each(state, members)?;
         let kept = books(&state.services, state.shared, |_| true)
             .and_then(|()| kept_by(&state.services, |page| self.program.manager_of(page, self.nodes)));
@@ -168,7 +168,7 @@ impl<R: Reading> Model for Litmus<R> {
         }
     }
 
-    fn violation_at(&self, state: &State<R>, node: usize, member: &Member) -> Option<Violation> {
+    fn violation_at(&self, state: &State, node: usize, member: &Member) -> Option<Violation> {
         let dsm = &state.services[node];
         let DsmStats { out_of_turn, malformed, .. } = dsm.stats();
         let locks = state.locks.get(node).map(|locks| locks.audit().leftovers());
@@ -176,7 +176,7 @@ impl<R: Reading> Model for Litmus<R> {
         at_rest(node, Conduct { out_of_turn, malformed }, left)
     }
 
-    fn coverage(&self, state: &State<R>, _: &[Member], sink: &mut Coverage) {
+    fn coverage(&self, state: &State, _: &[Member], sink: &mut Coverage) {
         let any = |of: fn(&DsmStats) -> u64| state.services.iter().any(|dsm| of(&dsm.stats()) > 0);
         sink.sometimes("a minipage was sent", any(|stats| stats.transfers));
         if self.pulls {

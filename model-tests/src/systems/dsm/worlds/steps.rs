@@ -14,7 +14,7 @@ use crate::record::Record;
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
-use weft_protocols::dsm::{Dsm, DsmError, Grain, PageId, Placement, Reading, Shared};
+use weft_protocols::dsm::{Dsm, DsmError, Grain, PageId, Placement, Shared};
 use weft_protocols::locks::{Grant, LockClient, LockService, Mode};
 use weft_protocols::rt::Rt;
 use weft_protocols::rt::sync::Signal;
@@ -141,7 +141,7 @@ impl Program {
     }
 
     /// The words that its threads access.
-    pub fn shared<R: Reading>(&self, dsm: &Dsm<Sim, R>) -> Shared<[u64]> {
+    pub fn shared(&self, dsm: &Dsm<Sim>) -> Shared<[u64]> {
         let one = self.manager.map(Rank::from_index);
         let placement = one.map_or(Placement::RoundRobin, Placement::Node);
         // Words that are together need no memory but their own minipage's; the others' stay as they always were.
@@ -151,10 +151,10 @@ impl Program {
     }
 
     /// Starts its threads, on nodes that have lock services or not.
-    pub fn start<R: Reading>(
+    pub fn start(
         &self,
         members: &[Member],
-        services: &[Dsm<Sim, R>],
+        services: &[Dsm<Sim>],
         locks: &[LockService<Sim>],
         recorder: &impl Record<Event>,
     ) -> Seen {
@@ -205,9 +205,9 @@ impl Program {
 }
 
 /// A thread that runs, and what it needs.
-struct Running<R: Reading, E> {
+struct Running<E> {
     rt: Rt<Sim>,
-    client: Client<Sim, R>,
+    client: Client<Sim>,
     id: ClientId,
     words: Words,
     locks: Option<LockClient<Sim>>,
@@ -218,7 +218,7 @@ struct Running<R: Reading, E> {
     recorder: E,
 }
 
-impl<R: Reading, E: Record<Event>> Running<R, E> {
+impl<E: Record<Event>> Running<E> {
     /// Runs its steps. What its loads and additions see goes to `seen`.
     async fn run(mut self, thread: Thread) {
         let mut rounds = 0;
