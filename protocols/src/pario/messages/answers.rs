@@ -28,103 +28,80 @@ impl Answer {
 
     /// Its bytes, with the number of the call that it answers.
     pub(in super::super) fn encode(&self, id: u64) -> Vec<u8> {
-        let writer = |kind| Writer::new(kind, id);
-        let writer = match self {
-            Answer::Done => writer(kind::DONE),
-            Answer::Refused(refusal) => {
-                let mut to = writer(kind::REFUSED);
-                to.0.push(*refusal as u8);
-                to
+        let mut to = Writer::new(self.kind(), id);
+        match self {
+            Answer::Done => {}
+            Answer::Refused(refusal) => to.0.push(*refusal as u8),
+            Answer::At { epoch: word } | Answer::Place { at: word } | Answer::Lives { given: word } => {
+                to.u64(*word);
             }
-            Answer::At { epoch } => {
-                let mut to = writer(kind::AT);
-                to.u64(*epoch);
-                to
-            }
+            Answer::Gathered(word) | Answer::Size(word) => to.u64(*word),
             Answer::Opened { handle, layout, epoch } => {
-                let mut to = writer(kind::OPENED);
                 to.u64(handle.0);
                 to.layout(*layout);
                 to.u64(*epoch);
-                to
             }
             Answer::Open { files, more } => {
-                let mut to = writer(kind::HAS_OPEN);
                 to.0.push(u8::from(*more));
                 for (handle, opens) in files {
                     to.u64(handle.0);
-                    to.0.extend(opens.to_le_bytes());
+                    to.u32(*opens);
                 }
-                to
             }
             Answer::Names { names, more } => {
-                let mut to = writer(kind::NAMES);
                 to.0.push(u8::from(*more));
                 for DirEntry { name, is_directory } in names {
                     to.0.push(u8::from(*is_directory));
                     to.name(name);
                 }
-                to
             }
             Answer::Stat { file, attributes } => {
-                let mut to = writer(kind::HAS);
                 to.attributes(*attributes);
                 if let Some((handle, layout)) = file {
                     to.u64(handle.0);
                     to.layout(*layout);
                 }
-                to
-            }
-            Answer::Place { at } => {
-                let mut to = writer(kind::PLACE_AT);
-                to.u64(*at);
-                to
             }
             Answer::Cuts((epoch, cuts)) => {
-                let mut to = writer(kind::CUTS);
                 to.u64(*epoch);
                 to.u64(*cuts);
-                to
-            }
-            Answer::Gathered(word) => {
-                let mut to = writer(kind::GATHERED);
-                to.u64(*word);
-                to
-            }
-            Answer::Size(size) => {
-                let mut to = writer(kind::OBJECT);
-                to.u64(*size);
-                to
-            }
-            Answer::Lives { given } => {
-                let mut to = writer(kind::LIVING);
-                to.u64(*given);
-                to
             }
             Answer::Data { bytes, short } => {
-                let mut to = writer(kind::DATA);
                 to.0.push(u8::from(*short));
                 to.0.extend(bytes);
-                to
             }
-            Answer::Pushed { short } => {
-                let mut to = writer(kind::PUSHED);
-                to.0.push(u8::from(*short));
-                to
-            }
+            Answer::Pushed { short } => to.0.push(u8::from(*short)),
             Answer::Offer { op, place, runs, writes } => {
-                let mut to = writer(kind::OFFER);
                 to.u64(*op);
                 to.0.extend(place.to_bytes());
                 to.0.push(u8::from(*writes));
                 for Run { at, len } in runs {
                     to.u64(*at);
-                    to.0.extend(len.to_le_bytes());
+                    to.u32(*len);
                 }
-                to
             }
-        };
-        writer.0
+        }
+        to.0
+    }
+
+    fn kind(&self) -> u8 {
+        match self {
+            Answer::Done => kind::DONE,
+            Answer::Refused(_) => kind::REFUSED,
+            Answer::Opened { .. } => kind::OPENED,
+            Answer::Names { .. } => kind::NAMES,
+            Answer::Size(_) => kind::OBJECT,
+            Answer::Data { .. } => kind::DATA,
+            Answer::Pushed { .. } => kind::PUSHED,
+            Answer::Offer { .. } => kind::OFFER,
+            Answer::At { .. } => kind::AT,
+            Answer::Open { .. } => kind::HAS_OPEN,
+            Answer::Stat { .. } => kind::HAS,
+            Answer::Place { .. } => kind::PLACE_AT,
+            Answer::Cuts(_) => kind::CUTS,
+            Answer::Gathered(_) => kind::GATHERED,
+            Answer::Lives { .. } => kind::LIVING,
+        }
     }
 
     /// Reads bytes: the call's number and the answer. `None` if they are none.

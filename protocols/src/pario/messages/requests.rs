@@ -1,7 +1,7 @@
 //! Requests as bytes.
 
+use super::super::Handle;
 use super::super::slots::Asked;
-use super::super::{Handle, Path};
 use super::Frame;
 use super::{Reader, Request, Source, Target, Writer, kind};
 
@@ -92,131 +92,110 @@ impl Request {
 
     /// Its bytes, with the call's number.
     pub(in super::super) fn encode(&self, id: u64) -> Vec<u8> {
-        let writer = |kind| Writer::new(kind, id);
-        let of_handle = |kind, handle: &Handle| {
-            let mut writer = Writer::new(kind, id);
-            writer.u64(handle.0);
-            writer
-        };
-        let of_path = |kind, path: &Path| {
-            let mut writer = Writer::new(kind, id);
-            writer.path(path);
-            writer
-        };
-        let writer = match self {
+        let mut to = Writer::new(self.kind(), id);
+        match self {
             Request::Create { path, layout } => {
-                let mut to = writer(kind::CREATE);
                 to.layout(*layout);
                 to.path(path);
-                to
             }
-            Request::Open { path } => of_path(kind::OPEN, path),
-            Request::Unlink { path } => of_path(kind::UNLINK, path),
-            Request::MakeDirectory { path } => of_path(kind::MAKE_DIRECTORY, path),
-            Request::RemoveDirectory { path } => of_path(kind::REMOVE_DIRECTORY, path),
+            Request::Open { path } | Request::Unlink { path } | Request::Stat { path } => to.path(path),
+            Request::MakeDirectory { path } | Request::RemoveDirectory { path } => to.path(path),
             Request::Rename { from, to: target, replaces } => {
-                let mut to = of_path(kind::RENAME, from);
+                to.path(from);
                 to.path(target);
                 to.0.push(u8::from(*replaces));
-                to
             }
             Request::List { directory, after } => {
-                let mut to = of_path(kind::LIST, directory);
+                to.path(directory);
                 after.iter().for_each(|name| to.name(name));
-                to
             }
-            Request::Close { handle, epoch } => {
-                let mut to = of_handle(kind::CLOSE, handle);
-                to.u64(*epoch);
-                to
+            Request::Close { handle, epoch: word }
+            | Request::Placed { handle, at: word }
+            | Request::Truncate { handle, size: word } => {
+                to.u64(handle.0);
+                to.u64(*word);
             }
             Request::Recorded { asked, request } => {
-                let mut to = writer(kind::RECORDED);
                 to.asked(*asked);
                 let inner = request.encode(id);
                 // Its number is that of the call.
                 to.0.push(inner[0]);
                 to.0.extend(&inner[9..]);
-                to
             }
-            Request::Stat { path } => of_path(kind::STAT, path),
             Request::SetAttributes { path, set } => {
-                let mut to = of_path(kind::SET_ATTRIBUTES, path);
+                to.path(path);
                 to.set(*set);
-                to
             }
             Request::Place { handle, len, least, cuts } => {
-                let mut to = of_handle(kind::PLACE, handle);
-                [*len, *least, cuts.0, cuts.1].into_iter().for_each(|word| to.u64(word));
-                to
-            }
-            Request::Placed { handle, at } => {
-                let mut to = of_handle(kind::PLACED, handle);
-                to.u64(*at);
-                to
-            }
-            Request::Truncate { handle, size } => {
-                let mut to = of_handle(kind::TRUNCATE, handle);
-                to.u64(*size);
-                to
+                [handle.0, *len, *least, cuts.0, cuts.1].into_iter().for_each(|word| to.u64(word));
             }
             Request::Cut { handle, size, grows } => {
-                let mut to = of_handle(kind::CUT, handle);
+                to.u64(handle.0);
                 to.u64(*size);
                 to.0.push(u8::from(*grows));
-                to
             }
             Request::Gather { group, round, member, members, word } => {
-                let mut to = writer(kind::GATHER);
                 to.u64(*group);
                 to.u64(*round);
                 to.u32(*member);
                 to.u32(*members);
                 to.u64(*word);
-                to
             }
-            Request::Epoch => writer(kind::EPOCH),
+            Request::Epoch => {}
             Request::Opens { epoch, after } => {
-                let mut to = writer(kind::OPENS);
                 to.u64(*epoch);
                 to.u64(after.0);
-                to
             }
-            Request::Size { handle } => of_handle(kind::SIZE, handle),
-            Request::Sync { handle } => of_handle(kind::SYNC, handle),
-            Request::Remove { handle } => of_handle(kind::REMOVE, handle),
-            Request::Lives { handle } => of_handle(kind::LIVES, handle),
+            Request::Size { handle } | Request::Sync { handle } => to.u64(handle.0),
+            Request::Remove { handle } | Request::Lives { handle } => to.u64(handle.0),
             Request::Moved { op, done } => {
-                let mut to = writer(kind::MOVED);
                 to.u64(*op);
                 to.0.push(u8::from(*done));
-                to
             }
-            Request::Read { bytes, into: Target::Answer } => {
-                let mut to = writer(kind::READ);
-                to.bytes(bytes);
-                to
-            }
-            Request::Read { bytes, into: Target::Memory(memory) } => {
-                let mut to = writer(kind::READ_INTO);
-                to.bytes(bytes);
-                to.memory(memory);
-                to
-            }
+            Request::Read { bytes, into: Target::Answer } => to.bytes(bytes),
             Request::Write { bytes, from: Source::Request(data) } => {
-                let mut to = writer(kind::WRITE);
                 to.bytes(bytes);
                 to.0.extend(data);
-                to
             }
-            Request::Write { bytes, from: Source::Memory(memory) } => {
-                let mut to = writer(kind::WRITE_FROM);
+            Request::Read { bytes, into: Target::Memory(memory) }
+            | Request::Write { bytes, from: Source::Memory(memory) } => {
                 to.bytes(bytes);
                 to.memory(memory);
-                to
             }
-        };
-        writer.0
+        }
+        to.0
+    }
+
+    fn kind(&self) -> u8 {
+        match self {
+            Request::Create { .. } => kind::CREATE,
+            Request::Open { .. } => kind::OPEN,
+            Request::Close { .. } => kind::CLOSE,
+            Request::Unlink { .. } => kind::UNLINK,
+            Request::List { .. } => kind::LIST,
+            Request::MakeDirectory { .. } => kind::MAKE_DIRECTORY,
+            Request::RemoveDirectory { .. } => kind::REMOVE_DIRECTORY,
+            Request::Rename { .. } => kind::RENAME,
+            Request::Size { .. } => kind::SIZE,
+            Request::Read { into: Target::Answer, .. } => kind::READ,
+            Request::Read { into: Target::Memory(_), .. } => kind::READ_INTO,
+            Request::Write { from: Source::Request(_), .. } => kind::WRITE,
+            Request::Write { from: Source::Memory(_), .. } => kind::WRITE_FROM,
+            Request::Sync { .. } => kind::SYNC,
+            Request::Remove { .. } => kind::REMOVE,
+            Request::Lives { .. } => kind::LIVES,
+            Request::Recorded { .. } => kind::RECORDED,
+            Request::Stat { .. } => kind::STAT,
+            Request::SetAttributes { .. } => kind::SET_ATTRIBUTES,
+            Request::Place { .. } => kind::PLACE,
+            Request::Placed { .. } => kind::PLACED,
+            Request::Truncate { .. } => kind::TRUNCATE,
+            Request::Cut { .. } => kind::CUT,
+            Request::Gather { .. } => kind::GATHER,
+            Request::Epoch => kind::EPOCH,
+            Request::Opens { .. } => kind::OPENS,
+            Request::Moved { .. } => kind::MOVED,
+        }
     }
 
     /// Reads bytes: the call's number and the request. `None` if they are none.
