@@ -70,7 +70,7 @@ pub fn replay<B: ModelFactory>(
     }
     let mut pending = Pending::new(choices);
     let mut trace = Vec::new();
-    let pick = |enabled: &[Enabled]| pending.pick(enabled);
+    let pick = |enabled: &[Enabled], _| pending.pick(enabled);
     let seen = |world: &mut B::System| {
         if traced {
             trace.push(world.take_trace())
@@ -83,11 +83,12 @@ pub fn replay<B: ModelFactory>(
     Ok(Run { choices, violation, columns: world.columns(), trace })
 }
 
-/// Runs a world to its end, by the choices of `pick`, which says which event and how.
+/// Runs a world to its end, by the choices of `pick`, which says which event and how, and is told whether the fault that it chose last
+/// was in vain.
 pub(super) fn drive<W: TransitionSystem>(
     world: &mut W,
     options: &Options,
-    mut pick: impl FnMut(&[Enabled]) -> (usize, Outcome),
+    mut pick: impl FnMut(&[Enabled], bool) -> (usize, Outcome),
     mut seen: impl FnMut(&mut W),
 ) -> Result<(Choices, Option<Violation>), Stuck> {
     let mut taken = Choices::default();
@@ -114,9 +115,10 @@ pub(super) fn drive<W: TransitionSystem>(
             }
             path.push((after, state));
         }
-        let (index, outcome) = pick(&enabled);
+        let (index, chosen) = pick(&enabled, world.in_vain());
         let event = enabled[index].event;
-        world.take(event, outcome, None)?;
+        world.take(event, chosen, None)?;
+        let outcome = if world.in_vain() { Outcome::Done } else { chosen };
         taken.0.push(Step { event, outcome });
         if outcome.is_fault() {
             // There are only so many: a circle with one in it has an end.

@@ -151,6 +151,10 @@ impl<B: ModelFactory> Search<'_, B> {
     /// Goes on from the present state, choosing what is to be tried first, until the execution ends.
     fn descend(&mut self) -> Result<(), ExploreError> {
         loop {
+            if self.world.in_vain() {
+                self.report.redundant += 1;
+                return Ok(());
+            }
             if let Some(violation) = self.world.violation() {
                 self.end(Err(violation));
                 return Ok(());
@@ -272,7 +276,7 @@ impl<B: ModelFactory> Search<'_, B> {
         let after = self.order.len();
         let not_now = |stuck| ExploreError::NotDeterministic { stuck, after };
         self.world.take(enabled.event, outcome, touched).map_err(not_now)?;
-        if outcome.is_fault() {
+        if outcome.is_fault() && !self.world.in_vain() {
             *self.report.struck.entry(outcome.name()).or_default() += 1;
         }
         match self.options.reduction {

@@ -50,6 +50,12 @@ pub trait TransitionSystem {
         touched: Option<&mut Footprint>,
     ) -> Result<(), Stuck>;
 
+    /// Whether the last event was to go wrong and nothing came of that: the same state is there without the fault, and what follows on
+    /// it is explored from there.
+    fn in_vain(&self) -> bool {
+        false
+    }
+
     /// What the events so far have broken. Asked after every event, so it must be cheap.
     fn violation(&mut self) -> Option<Violation>;
 

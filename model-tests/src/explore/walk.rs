@@ -80,7 +80,11 @@ pub fn walk<B: ModelFactory>(
 ) -> Result<Walk, Stuck> {
     factory.reset(world);
     let mut walker = Walker::new(strategy, seed, options);
-    let (choices, violation) = drive(world, options, |enabled| walker.pick(enabled), |_| ())?;
+    let pick = |enabled: &[Enabled], in_vain: bool| {
+        walker.faults += u32::from(in_vain);
+        walker.pick(enabled)
+    };
+    let (choices, violation) = drive(world, options, pick, |_| ())?;
     Ok(Walk { choices, violation })
 }
 

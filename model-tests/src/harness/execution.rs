@@ -96,6 +96,8 @@ struct Losses {
     other: bool,
     /// A disk was full, or failed.
     disks: bool,
+    /// The last event was to go wrong, and did not.
+    in_vain: bool,
 }
 
 /// The choice of an initial configuration, as an event: of a kind that the fabric does not have.
@@ -452,9 +454,10 @@ impl<M: Model> TransitionSystem for Execution<M> {
         touched: Option<&mut Footprint>,
     ) -> Result<(), Stuck> {
         if self.running.is_some() {
-            let Taken { crashed, .. } = self.take_and_record(event, outcome, touched)?;
+            let Taken { crashed, in_vain, .. } = self.take_and_record(event, outcome, touched)?;
+            self.losses.in_vain = in_vain;
             self.event_log.take(event, outcome);
-            self.losses.other |= outcome.is_fault() && crashed.is_none();
+            self.losses.other |= outcome.is_fault() && !in_vain && crashed.is_none();
             self.losses.disks |= FaultSet::OF_DISKS.contains(outcome);
             self.losses.crashed.extend(crashed);
             return Ok(());
@@ -477,6 +480,10 @@ impl<M: Model> TransitionSystem for Execution<M> {
         // Of what is memoised nobody has crashed.
         self.losses.other = struck.unwrap_or(self.losses.other);
         struck.is_some()
+    }
+
+    fn in_vain(&self) -> bool {
+        self.losses.in_vain
     }
 
     fn violation(&mut self) -> Option<Violation> {
@@ -505,7 +512,7 @@ impl<M: Model> TransitionSystem for Execution<M> {
             let FoundByNodes { violation, broke, .. } = self.found();
             return broke.filter(|_| judges).or(violation).map_or(Ok(()), Err);
         };
-        let Losses { crashed, other, disks } = &self.losses;
+        let Losses { crashed, other, disks, .. } = &self.losses;
         let excused = *other && self.model.drift().is_none()
             || crashed.iter().any(|&node| self.model.needs(state, node, recorder));
         match self.broken_at_end(recorder) {

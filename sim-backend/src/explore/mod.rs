@@ -102,6 +102,9 @@ pub struct Taken {
     /// The node that crashed and is there again, without a program. Its next step belongs to the one that is
     /// [mounted](crate::Fabric::mount) before anything else happens.
     pub restarted: Option<NodeId>,
+    /// It was to go wrong, and nothing came of that: a step [without memory](Outcome::NoMemory) that asked for none. The same is
+    /// there without the fault.
+    pub in_vain: bool,
 }
 
 /// The event cannot happen now, or not in this way.

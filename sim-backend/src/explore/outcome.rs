@@ -44,11 +44,14 @@ pub enum Outcome {
     /// A transfer of a disk, or a sync, ends with [`DiskError::Io`](weft_verbs::DiskError::Io), and nothing is moved. After a sync has failed,
     /// later ones of the same object do, until the node begins anew.
     DiskError = 11,
+    /// The operating system of the node that takes its step has no memory to give while it does: no region is registered and no queue pair
+    /// is made. A step that asks for none is what it would have been ([`Taken::in_vain`](super::Taken::in_vain)).
+    NoMemory = 12,
 }
 
 impl Outcome {
     /// All of them, by number.
-    pub const ALL: [Outcome; 12] = [
+    pub const ALL: [Outcome; 13] = [
         Outcome::Done,
         Outcome::Drop,
         Outcome::Delay,
@@ -61,6 +64,7 @@ impl Outcome {
         Outcome::SlowNode,
         Outcome::DiskFull,
         Outcome::DiskError,
+        Outcome::NoMemory,
     ];
 
     /// The outcome of a number.
@@ -88,6 +92,7 @@ impl Outcome {
             Outcome::SlowNode => FaultKind::SlowNode,
             Outcome::DiskFull => FaultKind::DiskFull,
             Outcome::DiskError => FaultKind::DiskError,
+            Outcome::NoMemory => FaultKind::NoMemory,
         })
     }
 
@@ -119,7 +124,7 @@ impl FaultSet {
     /// No fault.
     pub const NONE: FaultSet = FaultSet(0);
     /// Every fault.
-    pub const ALL: FaultSet = FaultSet(0xffe);
+    pub const ALL: FaultSet = FaultSet(0x1ffe);
     /// Those of disks.
     pub const OF_DISKS: FaultSet = FaultSet::one(Outcome::DiskFull).with(Outcome::DiskError);
     /// Every fault that there is where time decides nothing, and where nothing has a disk.
@@ -197,13 +202,13 @@ mod tests {
             assert_eq!(Outcome::from_number(number as u8), Some(outcome));
             assert_eq!(Outcome::from_name(outcome.name()), Some(outcome));
         }
-        assert_eq!((Outcome::from_number(12), Outcome::from_name("Done")), (None, None));
+        assert_eq!((Outcome::from_number(13), Outcome::from_name("Done")), (None, None));
     }
 
     #[test]
     fn a_set_of_faults_never_holds_the_good_outcome() {
         let all: FaultSet = Outcome::ALL.into_iter().collect();
-        assert_eq!((all, all.len(), all.contains(Outcome::Done)), (FaultSet::ALL, 11, false));
+        assert_eq!((all, all.len(), all.contains(Outcome::Done)), (FaultSet::ALL, 12, false));
         let two = FaultSet::one(Outcome::Drop).with(Outcome::Cut).with(Outcome::Done);
         assert_eq!(two.iter().collect::<Vec<_>>(), [Outcome::Drop, Outcome::Cut]);
         assert!(two.and(FaultSet::one(Outcome::Delay)).is_empty());

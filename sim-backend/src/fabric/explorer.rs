@@ -74,6 +74,7 @@ impl Fabric {
             Happened::Step(node) => {
                 taken.stepped = Some(node);
                 step(node);
+                taken.in_vain = outcome == Outcome::NoMemory && self.world.borrow_mut().end_shortage(node);
             }
             Happened::Crashed(node) => {
                 taken.crashed = Some(node);

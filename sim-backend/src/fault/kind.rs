@@ -34,7 +34,7 @@ pub enum FaultKind {
     DiskFull,
     /// Every transfer of a machine's disk, and every sync, fails.
     DiskError,
-    /// A machine's operating system registers no more memory.
+    /// A machine's operating system has no more memory to give: none is registered, and no queue pair is made.
     NoMemory,
     /// One packet is lost.
     Drop,

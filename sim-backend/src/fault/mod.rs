@@ -17,7 +17,7 @@
 //! - A port that loses its link, which its adapter notices.
 //! - An operation that was executed and whose answer, with all that follows on its way, never arrives.
 //! - A node whose processor is slow, a node that crashes with all its memory, a node that starts again.
-//! - A disk that is full, and one that fails; an operating system that registers no more memory.
+//! - A disk that is full, and one that fails; an operating system that has no more memory to give.
 //!
 //! # What is not
 //!
@@ -291,7 +291,8 @@ pub enum Fault {
         /// For how long.
         lasts: Option<Nanos>,
     },
-    /// A node's operating system registers no more memory for what runs on it: it is at its limit of locked memory, say.
+    /// A node's operating system has no more memory for what runs on it, which is at its limit of locked memory, say: no region is
+    /// registered, and no queue pair is made.
     NoMemory {
         /// The node.
         node: NodeId,

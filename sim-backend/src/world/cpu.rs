@@ -9,7 +9,7 @@ use crate::jitter::EXACT;
 use crate::log::Kind;
 use crate::log::entry::Stepped;
 use crate::stats::{Asked, Busy, Cause};
-use weft_verbs::{Nanos, Park, Wait, Work};
+use weft_verbs::{Nanos, Park, Result, VerbsError, Wait, Work};
 
 /// What a node's processor is doing.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -44,8 +44,10 @@ pub(crate) struct Machine {
     /// How long the work of its present step takes beside that, in parts of [`EXACT`].
     pub pace: u32,
     pub crashed: bool,
-    /// Whether its operating system registers memory.
-    pub registers: bool,
+    /// Whether its operating system has memory to give.
+    pub has_memory: bool,
+    /// Whether it was asked for some while it had none.
+    pub gave_none: bool,
     /// How long it was busy, by cause.
     pub busy: Busy,
     /// What it has asked of its adapters.
@@ -64,10 +66,25 @@ impl Default for Machine {
             percent: 100,
             pace: EXACT,
             crashed: false,
-            registers: true,
+            has_memory: true,
+            gave_none: false,
             busy: Busy::default(),
             asked: Asked::default(),
         }
+    }
+}
+
+/// `ENOMEM`, as adapters' drivers answer at the limit of locked memory.
+const NO_MEMORY: i32 = 12;
+
+impl Machine {
+    /// Asked by a call that takes memory of the operating system. What a node needs to begin it has before it runs.
+    pub fn give_memory(&mut self, call: &'static str) -> Result<()> {
+        if self.has_memory || self.activity != Activity::Running {
+            return Ok(());
+        }
+        self.gave_none = true;
+        Err(VerbsError::Os { call, errno: NO_MEMORY })
     }
 }
 

@@ -80,7 +80,7 @@ impl World {
                 Effect::Disk { node, full, broken } => {
                     self.state.disks[node.index()].suffer(full, broken);
                 }
-                Effect::Memory { node, refused } => self.machine(node).registers = !refused,
+                Effect::Memory { node, refused } => self.machine(node).has_memory = !refused,
                 Effect::Crash { node } => {
                     self.crash(node);
                     happened = Happened::Crashed(node);

@@ -11,7 +11,7 @@ use std::rc::Rc;
 use weft_protocols::rt::{BufferGuard, Rt};
 use weft_protocols::transport::{Mesh, MeshConfig, NotExecuted, OpError, Rank};
 use weft_sim::{Sim, SimMr};
-use weft_verbs::{AccessFlags, MemoryRegion, Nanos, RemoteSlice, Wait, WcError};
+use weft_verbs::{AccessFlags, MemoryRegion, Nanos, RemoteSlice, VerbsError, Wait, WcError};
 
 /// It is judged at its end alone.
 type Recorder = harness::Recorder<()>;
@@ -112,35 +112,45 @@ impl Task {
 
     async fn by_copies(&self, wrote: &[u8]) -> Option<Vec<u8>> {
         while let Err(why) = self.mesh.write(self.home, self.at, wrote).await {
-            self.goes_on(why)?;
+            self.goes_on(why).await?;
         }
         let mut found = vec![0; wrote.len()];
         while let Err(why) = self.mesh.read(self.home, self.at, &mut found).await {
-            self.goes_on(why)?;
+            self.goes_on(why).await?;
         }
         Some(found)
     }
 
     async fn in_place(&self, wrote: &[u8]) -> Option<Vec<u8>> {
-        let mr = self.mesh.alloc(wrote.len(), AccessFlags::LOCAL_WRITE).expect("a few bytes");
+        let mr = loop {
+            match self.mesh.alloc(wrote.len(), AccessFlags::LOCAL_WRITE) {
+                Err(VerbsError::Os { .. }) => self.rt.yield_now().await,
+                mr => break mr.expect("a few bytes"),
+            }
+        };
         let all = || BufferGuard::Range { mr: mr.clone(), at: 0, len: wrote.len() as u32 };
         mr.write(0, wrote).expect("as many");
         while let Err(why) = self.mesh.write_from(self.home, self.at, all()).await {
-            self.goes_on(why)?;
+            self.goes_on(why).await?;
         }
         mr.write(0, &vec![0; wrote.len()]).expect("as many");
         while let Err(why) = self.mesh.read_into(self.home, self.at, all()).await {
-            self.goes_on(why)?;
+            self.goes_on(why).await?;
         }
         let mut found = vec![0; wrote.len()];
         mr.read(0, &mut found).expect("as many");
         Some(found)
     }
 
-    /// Whether an operation is to be repeated. It is refused to nobody.
-    fn goes_on(&self, why: OpError) -> Option<()> {
+    /// Whether an operation is to be repeated. It is refused to nobody, but for a system that has no memory to give: a shortage is over with
+    /// the step that it struck.
+    async fn goes_on(&self, why: OpError) -> Option<()> {
         match why {
             OpError::Unknown(_) => Some(()),
+            OpError::NotExecuted(NotExecuted::Refused(VerbsError::Os { .. })) => {
+                self.rt.yield_now().await;
+                Some(())
+            }
             OpError::NotExecuted(
                 why @ (NotExecuted::Failed(WcError::RemAccess)
                 | NotExecuted::AtPeer(_)
@@ -155,20 +165,32 @@ impl Task {
         }
     }
 
+    /// A read, which is answered once the system has memory to give.
+    async fn read(&self, from: Rank, at: RemoteSlice, into: &mut [u8]) -> Result<(), OpError> {
+        loop {
+            match self.mesh.read(from, at, into).await {
+                Err(OpError::NotExecuted(NotExecuted::Refused(VerbsError::Os { .. }))) => {
+                    self.rt.yield_now().await
+                }
+                answer => return answer,
+            }
+        }
+    }
+
     /// A peer that there is not, more than there is, and memory whose key nobody has.
     async fn asks_what_cannot_be(&self) {
         let mut byte = [0];
         let nobody = Rank::from_index(self.mesh.size());
-        let of_nobody = self.mesh.read(nobody, self.at, &mut byte).await;
+        let of_nobody = self.read(nobody, self.at, &mut byte).await;
         if of_nobody != Err(OpError::NotExecuted(NotExecuted::NoSuchPeer(nobody))) {
             self.breaks(format!("a read of nobody's memory ends with {of_nobody:?}"));
         }
-        let too_long = self.mesh.read(self.home, self.at, &mut vec![0; PLACE + 1]).await;
+        let too_long = self.read(self.home, self.at, &mut vec![0; PLACE + 1]).await;
         if !matches!(too_long, Err(OpError::NotExecuted(NotExecuted::Length { .. }))) {
             self.breaks(format!("a read of too much ends with {too_long:?}"));
         }
         let foreign = RemoteSlice { rkey: self.at.rkey ^ 0x5555, ..self.at };
-        let refused = self.mesh.read(self.home, foreign, &mut byte).await;
+        let refused = self.read(self.home, foreign, &mut byte).await;
         if refused.is_ok() {
             self.breaks("memory was read without its key".into());
         }

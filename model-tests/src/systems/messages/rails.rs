@@ -8,9 +8,10 @@ use crate::explore::{Coverage, Entry, Key, Size, SizeError, Violation};
 use crate::harness::{self, Member, Model, Shape, any_counted, worlds};
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
+use weft_protocols::rt::Rt;
 use weft_protocols::transport::{Mesh, MeshConfig, NotExecuted, OpError, Planted, Rank};
 use weft_sim::{Sim, SimMr};
-use weft_verbs::{AccessFlags, MemoryRegion, RemoteSlice, Wait, WcError};
+use weft_verbs::{AccessFlags, MemoryRegion, RemoteSlice, VerbsError, Wait, WcError};
 
 /// It is judged at its end alone.
 type Recorder = harness::Recorder<()>;
@@ -79,6 +80,7 @@ pub(super) fn lane(word: u64, node: u32) -> u32 {
 
 /// One node's additions.
 struct Adder {
+    rt: Rt<Sim>,
     mesh: Mesh<Sim>,
     home: Rank,
     at: RemoteSlice,
@@ -99,7 +101,7 @@ impl Adder {
                     return;
                 }
                 Err(OpError::NotExecuted(why)) if self.is_refused(why) => return,
-                Err(OpError::NotExecuted(_)) => {}
+                Err(OpError::NotExecuted(why)) => self.waits_for_memory(why).await,
                 Err(OpError::Unknown(_)) => {
                     if self.mesh.resolve_outcomes(self.home).await.is_err() {
                         return;
@@ -133,17 +135,26 @@ impl Adder {
             match self.mesh.read(self.home, self.at, &mut word).await {
                 Ok(()) => return Some(lane(u64::from_ne_bytes(word), self.node)),
                 Err(OpError::NotExecuted(why)) if self.is_refused(why) => return None,
-                Err(_) => {}
+                Err(OpError::NotExecuted(why)) => self.waits_for_memory(why).await,
+                Err(OpError::Unknown(_)) => {}
             }
+        }
+    }
+
+    /// A system that had no memory to give has some in the next step.
+    async fn waits_for_memory(&self, why: NotExecuted) {
+        if let NotExecuted::Refused(_) = why {
+            self.rt.yield_now().await;
         }
     }
 
     /// Memory that is there, with its key, is refused to nobody.
     fn is_refused(&self, why: NotExecuted) -> bool {
-        let refused = matches!(
-            why,
-            NotExecuted::Failed(WcError::RemAccess) | NotExecuted::AtPeer(_) | NotExecuted::Refused(_)
-        );
+        let refused = match why {
+            NotExecuted::Failed(WcError::RemAccess) | NotExecuted::AtPeer(_) => true,
+            NotExecuted::Refused(why) => !matches!(why, VerbsError::Os { .. }),
+            _ => false,
+        };
         if refused {
             self.breaks(format!("n{} is refused the word: {why}", self.node));
         }
@@ -186,8 +197,9 @@ impl Model for Additions {
         let at = word.remote(0..8).expect("a word");
         let broken = Rc::new(RefCell::new(None));
         let start = |(node, member): (u32, &Member)| {
-            let (mesh, broken) = (member.mesh.clone(), Rc::clone(&broken));
-            let (adder, added) = (Adder { mesh, home: home.me(), at, node, broken }, Rc::new(Cell::new(0)));
+            let (rt, mesh, broken) = (member.rt.clone(), member.mesh.clone(), Rc::clone(&broken));
+            let (adder, added) =
+                (Adder { rt, mesh, home: home.me(), at, node, broken }, Rc::new(Cell::new(0)));
             let moves = self.way == Way::Moves && home.me() != member.mesh.me();
             let (of, requests, recorder) = (Rc::clone(&added), self.requests, recorder.clone());
             member.rt.spawn(async move {

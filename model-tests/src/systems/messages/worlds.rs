@@ -6,7 +6,8 @@ use crate::explore::{Coverage, Entry, Key, Size, SizeError, Violation};
 use crate::harness::{self, Meeting, Member, Model, Shape, any_counted, worlds};
 use std::cell::RefCell;
 use std::rc::Rc;
-use weft_protocols::transport::{Channel, Inbox, Incoming, Mesh, MeshConfig, Planted, Rank};
+use weft_protocols::rt::Rt;
+use weft_protocols::transport::{Channel, Inbox, Incoming, Mesh, MeshConfig, Planted, Rank, SendError};
 use weft_sim::explore::{FaultSet, Outcome};
 use weft_sim::{NodeId, Sim};
 use weft_verbs::{Nanos, Wait};
@@ -140,7 +141,7 @@ impl Messages {
             for number in 0..messages {
                 let sent = Sent { incarnation: ledger.borrow().life, number };
                 for peer in (0..nodes).filter(|peer| *peer != node) {
-                    send(&mesh, Rank::from_index(peer), sent, length).await;
+                    send(&rt, &mesh, Rank::from_index(peer), sent, length).await;
                     recorder.say(node, || format!("sends {sent} to n{peer}"));
                 }
                 ledger.borrow_mut().sent += 1;
@@ -172,12 +173,15 @@ impl Messages {
     }
 }
 
-/// Sends a message once there is room for it; none if the mesh is closed.
-async fn send(mesh: &Mesh<Sim>, to: Rank, Sent { incarnation, number }: Sent, length: usize) {
-    if mesh.room(to).await.is_ok() {
-        let mut bytes = [incarnation.to_le_bytes(), number.to_le_bytes()].concat();
-        bytes.resize(length, number as u8);
-        mesh.send(to, CHANNEL, &bytes).expect("there is room for it");
+/// Sends a message once there is room for it, and memory; none if the mesh is closed.
+async fn send(rt: &Rt<Sim>, mesh: &Mesh<Sim>, to: Rank, Sent { incarnation, number }: Sent, length: usize) {
+    let mut bytes = [incarnation.to_le_bytes(), number.to_le_bytes()].concat();
+    bytes.resize(length, number as u8);
+    while mesh.room(to).await.is_ok() {
+        match mesh.send(to, CHANNEL, &bytes) {
+            Err(SendError::Memory(_)) => rt.yield_now().await,
+            sent => return sent.expect("there is room for it"),
+        }
     }
 }
 

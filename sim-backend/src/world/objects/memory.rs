@@ -10,14 +10,10 @@ use crate::log::Kind;
 use crate::sanitizer::Registered;
 use crate::stats::Cause;
 use crate::world::World;
-use crate::world::cpu::Activity;
 use std::ops::Range;
 use std::ptr::NonNull;
 use std::rc::Rc;
 use weft_verbs::{AccessFlags, PinnedMemory, Result, VerbsError};
-
-/// `ENOMEM`, as adapters' drivers answer at the limit of locked memory.
-const NO_MEMORY: i32 = 12;
 
 impl World {
     pub fn alloc_pd(&mut self, hca: HcaId, ctx: u32) -> Result<Key> {
@@ -89,12 +85,7 @@ impl World {
         if adapter.hw.memory.len() >= limits.max_mr {
             return Err(VerbsError::Exhausted { what: "memory region", limit: u64::from(limits.max_mr) });
         }
-        // What a node needs to begin it registers before it runs.
-        let machine = self.machine(node);
-        if !machine.registers && machine.activity == Activity::Running {
-            return Err(VerbsError::Os { call: "ibv_reg_mr", errno: NO_MEMORY });
-        }
-        Ok(())
+        self.machine(node).give_memory("ibv_reg_mr")
     }
 
     fn insert_mr(

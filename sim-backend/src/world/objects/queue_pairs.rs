@@ -15,6 +15,7 @@ use weft_verbs::{Modify, Nanos, Path, QpAttr, QpNum, QpType, Result, ToInit, ToR
 
 impl World {
     pub fn create_qp(&mut self, node: NodeId, hca: HcaId, ctx: u32, new: NewQp) -> Result<(Key, QpNum)> {
+        self.machine(node).give_memory("ibv_create_qp")?;
         let made = self.context(hca, ctx)?.create_qp(ctx, new)?;
         self.qp_created(hca, made.0);
         self.charge(node, Cause::System, self.profile.cpu.create_ns);

@@ -51,15 +51,29 @@ impl World {
     pub(super) fn step_faults(&self, node: NodeId) -> FaultSet {
         let Policy { faults, drift, .. } = self.state.driver.untimed().policy;
         let slow = if drift.is_some() { FaultSet::one(Outcome::SlowNode) } else { FaultSet::NONE };
-        self.node_faults(node).with_all(slow.and(faults))
+        self.node_faults(node).with_all(slow.with(Outcome::NoMemory).and(faults))
     }
 
     /// The ways in which a step can fail that a deadline brings, or that a slow node takes at last.
     pub(super) fn deadline_faults(&self, node: NodeId) -> FaultSet {
+        let faults = self.step_faults(node);
         match self.state.driver.untimed().nodes[node.index()].slow {
-            true => self.node_faults(node),
-            false => self.step_faults(node),
+            true => faults.without(Outcome::SlowNode),
+            false => faults,
         }
+    }
+
+    /// The step that a node begins finds no memory.
+    pub(super) fn run_short(&mut self, node: NodeId) {
+        self.machine(node).has_memory = false;
+        self.log.line(self.state.now, node, Line::Fault, format_args!("{}", Outcome::NoMemory));
+    }
+
+    /// There is memory again once the step has been taken. Whether nobody asked for any.
+    pub fn end_shortage(&mut self, node: NodeId) -> bool {
+        let machine = self.machine(node);
+        let ran_short = !std::mem::replace(&mut machine.has_memory, true);
+        ran_short && !std::mem::take(&mut machine.gave_none)
     }
 
     /// A node is slow: what comes to its adapter is handled, and its program does not step.

@@ -43,10 +43,10 @@ impl World {
                     self.slow_down(node);
                     return Ok(Happened::Done);
                 }
-                if fault {
+                if matches!(outcome, Outcome::Crash | Outcome::Restart) {
                     return Ok(self.hit_node(node, outcome));
                 }
-                return Ok(self.begin_untimed_step(node, false));
+                return Ok(self.begin_untimed_step(node, false, outcome));
             }
             Kind::NodeTimer if known => return self.wait_until_deadline(event, node, outcome).ok_or(no),
             Kind::QpTimer if !fault => self.run_out(event).ok_or(no)?,
@@ -103,7 +103,11 @@ impl World {
         self.deliver_out_of_order(key.index);
     }
 
-    fn begin_untimed_step(&mut self, node: NodeId, due: bool) -> Happened {
+    /// In full, or without memory.
+    fn begin_untimed_step(&mut self, node: NodeId, due: bool, outcome: Outcome) -> Happened {
+        if outcome == Outcome::NoMemory {
+            self.run_short(node);
+        }
         if self.is_recorded() {
             self.touch_reason(node, due);
         }
@@ -136,7 +140,7 @@ impl World {
         }
         let Some(deadline) = deadline else {
             self.state.driver.untimed_mut().nodes[node.index()].slow = false;
-            return Some(self.begin_untimed_step(node, true));
+            return Some(self.begin_untimed_step(node, true, outcome));
         };
         self.clocks_reach(node, deadline);
         if outcome == Outcome::SlowNode {
@@ -145,7 +149,7 @@ impl World {
             self.slow_down(node);
             return Some(Happened::Done);
         }
-        Some(self.begin_untimed_step(node, true))
+        Some(self.begin_untimed_step(node, true, outcome))
     }
 
     /// A node's clock reaches its deadline, and those of the others are no further behind than clocks differ.

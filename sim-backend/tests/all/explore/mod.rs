@@ -7,5 +7,6 @@ mod in_order;
 mod memo;
 mod outcomes;
 mod root;
+mod shortages;
 mod walks;
 mod world;

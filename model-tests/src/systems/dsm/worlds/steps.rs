@@ -259,9 +259,20 @@ impl<E: Record<Event>> Running<E> {
         self.recorder.record(Event { at_ns: self.rt.now().0, request, what });
     }
 
+    /// Has the node make its part of the memory, which the first call that needs it does: where the system has none to give, in a later
+    /// step again.
+    async fn have_memory(&mut self) {
+        while let Err(DsmError::Memory(_)) = self.client.thread.prefetch(self.client.words, 0..0) {
+            self.others().await;
+        }
+    }
+
     /// Makes a step. False if it has to be made again.
     async fn make(&mut self, Made { step, may_drop }: Made, first: RequestId, round: u32) -> bool {
         let quits = self.quits.clone().filter(|_| may_drop);
+        if !matches!(step, Step::Barrier | Step::Lock | Step::Unlock | Step::Tell | Step::Free) {
+            self.have_memory().await;
+        }
         match step {
             Step::Access(word, op) => self.access(first, word, op, quits).await,
             Step::Bump(word) => {

@@ -5,8 +5,8 @@
 //! crashed for as long as no clock of those that live can have passed its end. Every request of a node that lives ends: it is granted
 //! and given back, or refused for good because its node was left out.
 
-use super::WorldOracles;
 use super::modes::{self, Requests};
+use super::{WorldOracles, once_there_is_room};
 use crate::explore::{Coverage, Size, TraceEvent, Violation};
 use crate::harness::{self, Explored, Member, Model, Shape, at_rest};
 use crate::history::{ClientId, RequestId};
@@ -199,7 +199,8 @@ async fn client(
             recorder.record(Event { at: Nanos::ZERO, request, key, mode, what });
         };
         record(What::Requested { deadline: None });
-        let grant = match locks.lock(key, mode).at((number, "asks")).await {
+        let asked = once_there_is_room(&rt, async || locks.lock(key, mode).await);
+        let grant = match asked.at((number, "asks")).await {
             Ok(grant) => grant,
             Err(why) => return record((&why).into()),
         };

@@ -3,6 +3,7 @@
 //!
 //! Small ones, and many: what a world shows is in which ways its calls meet, and each call more makes it many times as large.
 
+use super::once_there_is_room;
 use crate::explore::Entry;
 use crate::harness::{self, Nodes, RecorderOf, Requests, SystemModel, of_system, worlds};
 use crate::history::{ClientId, RequestId};
@@ -216,12 +217,12 @@ async fn perform<V: Verbs>(
         WaitPolicy::Wait => None,
     };
     record(What::Requested { deadline });
-    let answer = match wait {
+    let answer = once_there_is_room(rt, async || match wait {
         WaitPolicy::Wait => locks.lock(key, mode).at("waits").await,
         WaitPolicy::Until(time) => locks.lock_until(key, mode, rt.now() + time).at("waits").await,
         WaitPolicy::Try => locks.try_lock(key, mode).at("tries").await,
-    };
-    let mut grant = match answer {
+    });
+    let mut grant = match answer.await {
         Ok(grant) => grant,
         Err(why) => return record((&why).into()),
     };

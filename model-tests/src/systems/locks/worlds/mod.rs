@@ -21,8 +21,22 @@ use among_members::{AmongMembers, Course};
 use as_published::{AsPublished, Reading};
 use planted::{Adding, Counter, Forgetful, Mcs, Open, Tickets};
 use strangers::Strangers;
-use weft_protocols::locks::Scheme;
-use weft_verbs::Wait;
+use weft_protocols::locks::{Grant, LockError, Scheme};
+use weft_protocols::rt::{Rt, WaitPoint};
+use weft_verbs::{Verbs, Wait};
+
+/// Asks for a lock until its home has memory for it: a shortage is over with the step that it struck.
+async fn once_there_is_room<V: Verbs>(
+    rt: &Rt<V>,
+    ask: impl AsyncFn() -> Result<Grant<V>, LockError>,
+) -> Result<Grant<V>, LockError> {
+    loop {
+        match ask().await {
+            Err(LockError::HomeFull) => rt.yield_now().at("no room").await,
+            answer => return answer,
+        }
+    }
+}
 
 const NODES: &[Key] = &[Key { name: "nodes", help: "how many nodes" }];
 

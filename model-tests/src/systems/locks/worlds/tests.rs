@@ -48,7 +48,7 @@ fn a_lock_world_is_set_up_once() {
 
 #[test]
 fn a_grant_that_is_counted_twice_or_as_late_is_told() {
-    let told = |since| service::miscounted(&since).map(|(_, count)| count);
+    let told = |since| service::miscounted(&since, 0).map(|(_, count)| count);
     let once = LockStats { requests: 1, grants: 1, ..LockStats::default() };
     assert_eq!(told(once), [0; 3]);
     assert_eq!(told(LockStats { grants: 2, ..once }), [1, 0, 0]);

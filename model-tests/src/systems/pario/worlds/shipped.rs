@@ -341,10 +341,12 @@ impl Model for Calls {
         match self.way {
             Way::Narrow => FaultSet::NONE,
             way if way.has_disk() => FaultSet::OF_DISKS.with(Outcome::Restart),
-            _ => FaultSet::ALL
-                .without(Outcome::Crash)
-                .without(Outcome::Restart)
-                .without_all(FaultSet::OF_DISKS),
+            way => {
+                let lost = FaultSet::ALL.without_all(FaultSet::OF_DISKS);
+                let lost = lost.without(Outcome::Crash).without(Outcome::Restart);
+                // A guest does the same where its server has nothing to take a message with.
+                if way == Way::Guests { lost.without(Outcome::NoMemory) } else { lost }
+            }
         }
     }
 

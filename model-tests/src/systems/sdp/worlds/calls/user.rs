@@ -15,6 +15,7 @@ use weft_protocols::rt::sync::Signal;
 use weft_protocols::sdp::{Sdp, SdpBuffer, SdpError, SdpStream};
 use weft_protocols::transport::Rank;
 use weft_sim::Sim;
+use weft_verbs::VerbsError;
 
 /// What a call that borrows writes or reads.
 const SHORT: usize = 24;
@@ -280,7 +281,7 @@ impl User {
 
     async fn send(&self, stream: &SdpStream<Sim>) -> Result<(), SdpError> {
         let _turn = self.turn().await;
-        let buffer = self.buffer()?;
+        let buffer = self.buffer().await?;
         buffer.write(0, &self.next(LONG)).map_err(|_| SdpError::UnexpectedEnd)?;
         // A call that is dropped is carried out all the same.
         self.wrote(LONG);
@@ -306,8 +307,15 @@ impl User {
         self.happens(What::TakesBack(bytes as u32));
     }
 
-    fn buffer(&self) -> Result<SdpBuffer<Sim>, SdpError> {
-        self.sdp.buffer(LONG as u32).map_err(|_| SdpError::Closed)
+    /// A buffer; where the system has no memory to give, in a later step.
+    async fn buffer(&self) -> Result<SdpBuffer<Sim>, SdpError> {
+        loop {
+            match self.sdp.buffer(LONG as u32) {
+                Ok(buffer) => return Ok(buffer),
+                Err(VerbsError::Os { .. }) => self.rt.yield_now().await,
+                Err(_) => return Err(SdpError::Closed),
+            }
+        }
     }
 
     async fn read(&self, stream: &SdpStream<Sim>) -> Result<(), SdpError> {
@@ -357,7 +365,7 @@ impl User {
     }
 
     async fn receive(&self, stream: &SdpStream<Sim>) -> Result<(), SdpError> {
-        let (received, buffer) = stream.recv(self.buffer()?).await;
+        let (received, buffer) = stream.recv(self.buffer().await?).await;
         let mut bytes = vec![0; received? as usize];
         let buffer = buffer.ok_or(SdpError::UnexpectedEnd)?;
         buffer.read(0, &mut bytes).map_err(|_| SdpError::UnexpectedEnd)?;
