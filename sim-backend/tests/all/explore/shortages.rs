@@ -6,7 +6,7 @@ use weft_sim::choice::First;
 use weft_sim::explore::{Enabled, FaultSet, Outcome, Policy};
 use weft_sim::profile::Profile;
 use weft_sim::{Config, Fabric, NodeId, Order, Sim, SimMr};
-use weft_verbs::{AccessFlags, Context, Device, Node, Park, Pd, Result, Verbs, VerbsError};
+use weft_verbs::{AccessFlags, Context, Device, Node, Park, ProtectionDomain, Result, Verbs, VerbsError};
 
 type SimPd = <Sim as Verbs>::Pd;
 

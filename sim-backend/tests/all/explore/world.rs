@@ -119,7 +119,8 @@ impl Script {
         );
     }
 
-    fn fresh_qp(&self) -> SimQp {
+    /// None where the system has no memory to give.
+    fn fresh_qp(&self) -> Option<SimQp> {
         let (cq, caps) = (&self.place.cq, QpCaps::default());
         let init = QpInit {
             kind: QpType::Rc,
@@ -129,10 +130,13 @@ impl Script {
             caps,
             sq_sig_all: true,
         };
-        let qp = self.place.pd.create_qp(&init).unwrap();
+        let Ok(qp) = self.place.pd.create_qp(&init) else {
+            self.saw(12);
+            return None;
+        };
         let to = ToInit { port: 1, pkey_index: 0, access: AccessFlags::all(), qkey: 0 };
         qp.modify(&Modify::Init(to)).unwrap();
-        qp
+        Some(qp)
     }
 
     fn on_call(&mut self, event: CmEvent) {
@@ -149,7 +153,7 @@ impl Script {
         };
         match event {
             CmEvent::Resolved { id } => {
-                let qp = self.fresh_qp();
+                let Some(qp) = self.fresh_qp() else { return self.place.cm.disconnect(id).unwrap() };
                 self.saw(self.place.cm.connect(id, &qp, &params).is_ok() as u64);
                 self.calls.push((id, qp));
             }
@@ -157,7 +161,7 @@ impl Script {
                 self.saw(self.place.cm.reject(id, &[]).is_ok() as u64);
             }
             CmEvent::Request { id, .. } => {
-                let qp = self.fresh_qp();
+                let Some(qp) = self.fresh_qp() else { return self.place.cm.reject(id, &[]).unwrap() };
                 self.saw(self.place.cm.accept(id, &qp, &params).is_ok() as u64);
                 self.calls.push((id, qp));
             }
@@ -304,9 +308,9 @@ impl Script {
                 self.post_long(peer, SendOp::Read { from });
             }
             Act::Register => {
-                let mr = self.place.pd.alloc_mr(64, AccessFlags::all()).unwrap();
-                self.saw(u64::from(mr.rkey()));
-                self.extra = Some(mr);
+                let mr = self.place.pd.alloc_mr(64, AccessFlags::all()).ok();
+                self.saw(mr.as_ref().map_or(12, |mr| mr.rkey().into()));
+                self.extra = mr;
             }
             Act::Ask { peer } => {
                 let state = self.place.qps[peer].as_ref().map(|qp| qp.state());
