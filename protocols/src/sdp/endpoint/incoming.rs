@@ -62,7 +62,7 @@ impl Endpoint {
                 self.phase = Phase::Failed { why: self.aborted(*moved), aborts: true, waits: false };
                 return Ok(Event::Aborted);
             }
-            Message::Data { header, bytes } if bytes.is_empty() => {
+            Message::Data { header, bytes: [] } => {
                 self.hears(header)?;
                 return Ok(Event::Progress);
             }
