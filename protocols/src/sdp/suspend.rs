@@ -10,11 +10,14 @@
 //! An unplanned failover does not come by here: a dead link carries no `SuspComm`, and what is in process on it never ends (the thesis, 5.3).
 
 use super::message::Message;
-use super::service::Sdp;
+use super::service::{Sdp, Shared};
 use super::socket::Socket;
 use super::{SdpError, SdpStats};
 use crate::transport::Rank;
-use weft_verbs::Verbs;
+use weft_verbs::{Nanos, Verbs};
+
+/// How long a connection that was to move, and that has come back, stays where it is before the rail is tried again.
+const BEFORE_A_RAIL_IS_TRIED_AGAIN: Nanos = Nanos::from_millis(10);
 
 /// A peer with which nothing is started now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -131,7 +134,24 @@ impl<V: Verbs> Sdp<V> {
                 return Ok(rail);
             }
             resumed.await;
+            self.sets_out_again(peer, rail).await?;
         }
+    }
+
+    /// The rail may have been lost on the way, and then the connection stands where it did: it goes there once the rail answers.
+    async fn sets_out_again(&self, peer: Rank, rail: u8) -> Result<(), SdpError> {
+        let Shared { mesh, rt, .. } = &*self.shared;
+        while mesh.rail(peer).is_some_and(|at| at != rail) && !mesh.is_closed() {
+            if mesh.answers(peer, rail).await {
+                mesh.move_to(peer, rail);
+                break;
+            }
+            if !self.is_suspended(peer) {
+                return Err(SdpError::Reset);
+            }
+            rt.sleep(BEFORE_A_RAIL_IS_TRIED_AGAIN).await;
+        }
+        Ok(())
     }
 
     /// The peer asks, in a suspension of its own of that number. Of two that ask at once the lower rank's wish counts. This end may give its
