@@ -150,10 +150,11 @@ impl Setting {
     }
 
     /// What may fail: what was under way where a node begins anew is reset, and a new request is answered; what was under way with one
-    /// that is dead ends in time.
+    /// that is dead ends in time. A stream for whose message there is no memory ends, and a node that begins anew has none for its first.
     pub fn faults(self) -> FaultSet {
         let without = |set: FaultSet, kind, has| if has { set } else { set.without(kind) };
         let survived = without(FaultSet::TIMELESS, Outcome::Crash, self.crashes);
+        let survived = without(survived, Outcome::NoMemory, !self.restarts);
         without(survived, Outcome::Restart, self.restarts)
     }
 
