@@ -54,16 +54,20 @@ fn real() -> Result<Vec<Row>, Failure> {
 #[cfg(feature = "hw")]
 fn real_port(context: &weft_hw::HwContext, number: u8) -> weft_verbs::Result<Port> {
     context.choose(number, None)?;
-    let (attr, usual) = (context.port_attr(number)?, context.usable_gid(number)?);
+    let (attr, usual, found) = (context.port_attr(number)?, context.usable_gid(number)?, context.address());
     let address = |gid: &weft_hw::HwGid| Address {
         gid: gid.index,
         address: gid.address().map_or_else(|| gid.gid.to_string(), |address| address.to_string()),
         kind: gid.kind.clone(),
         interface: gid.interface.clone(),
-        usual: gid.index == usual,
+        usual: found.is_ok() && gid.index == usual,
     };
-    let reached_by = context.address().map(|address| address.to_string());
-    Ok(Port::new(number, &attr, reached_by, context.gids(number).iter().map(address).collect()))
+    let addresses = context.gids(number).iter().map(address).collect();
+    let (reached_by, lacks) = match found {
+        Ok(address) => (Some(address.to_string()), None),
+        Err(why) => (None, Some(why.to_string())),
+    };
+    Ok(Port { reached_by, lacks, addresses, ..Port::new(number, &attr) })
 }
 
 #[derive(Serialize)]
@@ -114,19 +118,23 @@ struct Port {
     mtu_bytes: u32,
     /// The address by which peers reach it, unless another is chosen.
     reached_by: Option<String>,
+    /// Why no peer reaches it, if that is so.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    lacks: Option<String>,
     addresses: Vec<Address>,
 }
 
 impl Port {
-    fn new(number: u8, attr: &PortAttr, reached_by: Option<String>, addresses: Vec<Address>) -> Port {
+    fn new(number: u8, attr: &PortAttr) -> Port {
         Port {
             number,
             state: format!("{:?}", attr.state).to_lowercase(),
             link_layer: link_layer(attr.link_layer),
             bits_per_second: attr.bits_per_second,
             mtu_bytes: attr.active_mtu.bytes(),
-            reached_by,
-            addresses,
+            reached_by: None,
+            lacks: None,
+            addresses: Vec::new(),
         }
     }
 }
@@ -165,7 +173,7 @@ fn row(profile: &Profile) -> Result<Row, Failure> {
             interface: None,
             usual: true,
         };
-        let ports = vec![Port::new(1, &port, None, vec![gid])];
+        let ports = vec![Port { addresses: vec![gid], ..Port::new(1, &port) }];
         Ok(describe(&profile.name, device.name(), attr, port, ports))
     });
     asked.map_err(|e: VerbsError| Failure::unfinished(format!("device {}: {e}", device.name())))
@@ -247,9 +255,9 @@ fn text(real: &[Row], simulated: &[Row]) -> String {
 fn addresses(port: &Port, text: &mut String) {
     let Port { number, state, link_layer, mtu_bytes, .. } = port;
     let gigabits = port.bits_per_second as f64 / 1e9;
-    let reached = match &port.reached_by {
-        Some(address) => format!("at {address}"),
-        None => "without an IP address, by which peers could reach it".to_string(),
+    let reached = match (&port.reached_by, &port.lacks) {
+        (Some(address), _) => format!("at {address}"),
+        (None, lacks) => format!("which {}", lacks.as_deref().unwrap_or("no peer reaches")),
     };
     let title =
         format!("port {number}: {state}, {link_layer}, {gigabits} Gb/s, MTU {mtu_bytes} bytes,\n{reached}");
@@ -294,6 +302,7 @@ mod tests {
             bits_per_second: 100_000_000_000,
             mtu_bytes: 1024,
             reached_by: Some("10.0.0.1".into()),
+            lacks: None,
             addresses: vec![
                 address(0, "fe80:0000:0000:0000:0002:c9ff:fe00:0001", "IB/RoCE v1", false),
                 address(3, "10.0.0.1", "RoCE v2", true),

@@ -14,8 +14,7 @@ use crate::Hw;
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, VecDeque};
 use std::fmt;
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
-use std::ops::Range;
+use std::net::IpAddr;
 use std::rc::{Rc, Weak};
 use std::sync::Arc;
 use weft_store::Objects;
@@ -163,26 +162,6 @@ impl Device<Hw> for HwDevice {
     }
 }
 
-/// An address of a port.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct HwGid {
-    /// Its number.
-    pub index: u8,
-    /// The address.
-    pub gid: Gid,
-    /// What the kernel calls it: `RoCE v2`, where it says so.
-    pub kind: Option<String>,
-    /// The network interface to which it belongs, where there is one.
-    pub interface: Option<String>,
-}
-
-impl HwGid {
-    /// The IPv4 address that it maps.
-    pub fn address(&self) -> Option<Ipv4Addr> {
-        Ipv6Addr::from(self.gid.0).to_ipv4_mapped()
-    }
-}
-
 /// An open device.
 #[derive(Clone)]
 pub struct HwContext(pub(crate) Rc<ContextInner>);
@@ -210,8 +189,8 @@ pub(crate) struct ContextInner {
     /// Machines by the names that protocols use.
     peers: RefCell<BTreeMap<String, IpAddr>>,
     /// The port, and which of its GIDs, if somebody has chosen.
-    port: Cell<u8>,
-    gid: Cell<Option<u8>>,
+    pub port: Cell<u8>,
+    pub gid: Cell<Option<u8>>,
     /// Why peers could not be reached: what the contract's events have no room for.
     troubles: RefCell<Troubles>,
     host: HwHost,
@@ -250,12 +229,6 @@ const MAX_INLINE: u32 = 220;
 /// cannot tell so much.
 fn largest_message(ports: impl Iterator<Item = u32>) -> u32 {
     ports.fold(i32::MAX as u32, u32::min)
-}
-
-/// The numbers of the GIDs of a table of that length, all that the contract has numbers for. Each virtual network and each IPv6 address
-/// takes some: the IPv4 address may be far behind.
-fn gid_numbers(table: i32) -> Range<u8> {
-    0..u8::try_from(table.max(0)).unwrap_or(u8::MAX)
 }
 
 /// Who has told no address cannot be reached: to ask a resolver may block.
@@ -313,41 +286,6 @@ impl ContextInner {
         caps - self.quirks.lacks
     }
 
-    /// The address by which peers reach this device, by which `rdma_cm` also finds the port and the GID: over Ethernet that of
-    /// the chosen GID, or of the first that maps an IPv4 address; over InfiniBand that of the port's IPoIB interface.
-    pub(crate) fn address(&self) -> Option<IpAddr> {
-        let port = self.port.get();
-        let of_gid = |index: u8| Ipv6Addr::from(self.raw.gid(port, index).ok()?).to_ipv4_mapped();
-        let found = match (self.link(port).ok()?, self.gid.get()) {
-            (LinkLayer::InfiniBand, _) => self.interface(port).and_then(|name| ffi::interface_address(&name)),
-            (LinkLayer::Ethernet, Some(chosen)) => of_gid(chosen),
-            (LinkLayer::Ethernet, None) => self.gids(port).find_map(of_gid),
-        };
-        found.map(IpAddr::V4)
-    }
-
-    /// The numbers of a port's GIDs.
-    fn gids(&self, port: u8) -> Range<u8> {
-        self.raw.port(port).map_or(0..0, |port| gid_numbers(port.gid_tbl_len))
-    }
-
-    /// The network interface of an InfiniBand port: IPoIB's.
-    fn interface(&self, port: u8) -> Option<String> {
-        let all = std::fs::read_dir(format!("{}/device/net", self.class())).ok()?;
-        let mut names: Vec<String> =
-            all.filter_map(|entry| Some(entry.ok()?.file_name().to_string_lossy().into_owned())).collect();
-        // Further ones are partitions of the same port.
-        names.sort();
-        names.into_iter().find(|name| {
-            let number = std::fs::read_to_string(format!("/sys/class/net/{name}/dev_port"));
-            number.ok().and_then(|text| text.trim().parse::<u8>().ok()) == port.checked_sub(1)
-        })
-    }
-
-    fn class(&self) -> String {
-        format!("/sys/class/infiniband/{}", self.device.name())
-    }
-
     /// The address of a machine, by the name that protocols use, or by itself.
     pub(crate) fn lookup(&self, node: &str) -> Option<IpAddr> {
         known(&self.peers.borrow(), node)
@@ -398,57 +336,9 @@ impl HwContext {
         self.0.troubles.take().0.into()
     }
 
-    /// Chooses a port, and which of its GIDs peers are to reach it by. Without this it is port 1, and the GID of
-    /// [`HwContext::usable_gid`]. Connections that are made already stay where they are.
-    ///
-    /// # Errors
-    ///
-    /// The device has no such port, the port no such GID; or, over Ethernet, the GID is no IPv4 address, by which
-    /// `rdma_cm` could find it.
-    pub fn choose(&self, port: u8, gid: Option<u8>) -> Result<()> {
-        let link = self.0.link(port)?;
-        if let Some(index) = gid {
-            let gid = self.gid(port, index)?;
-            if link == LinkLayer::Ethernet && Ipv6Addr::from(gid.0).to_ipv4_mapped().is_none() {
-                return Err(VerbsError::Invalid("the GID is no IPv4 address"));
-            }
-        }
-        self.0.port.set(port);
-        self.0.gid.set(gid);
-        Ok(())
-    }
-
     /// The port in use.
     pub fn port(&self) -> u8 {
         self.0.port.get()
-    }
-
-    /// The GID to use on a port, if none is [chosen](HwContext::choose): over Ethernet the first that maps an IPv4 address under
-    /// RoCE version 2, or else the first that is not empty; over InfiniBand the first.
-    pub fn usable_gid(&self, port: u8) -> Result<u8> {
-        if let Some(chosen) = self.0.gid.get().filter(|_| port == self.port()) {
-            return Ok(chosen);
-        }
-        if self.0.link(port)? == LinkLayer::InfiniBand {
-            return Ok(0);
-        }
-        let mapped = |gid: &&HwGid| gid.address().is_some() && gid.kind.as_ref().is_none_or(|kind| kind.contains("v2"));
-        let gids = self.gids(port);
-        Ok(gids.iter().find(mapped).or(gids.first()).map_or(0, |gid| gid.index))
-    }
-
-    /// A port's GIDs that are not empty.
-    pub fn gids(&self, port: u8) -> Vec<HwGid> {
-        let attribute = |what: &str, index: u8| {
-            let path = format!("{}/ports/{port}/gid_attrs/{what}/{index}", self.0.class());
-            std::fs::read_to_string(path).ok().map(|text| text.trim().to_string())
-        };
-        let gid = |index: u8| {
-            let gid = self.0.raw.gid(port, index).ok().filter(|gid| *gid != [0; 16])?;
-            let (kind, interface) = (attribute("types", index), attribute("ndevs", index));
-            Some(HwGid { index, gid: Gid(gid), kind, interface })
-        };
-        self.0.gids(port).filter_map(gid).collect()
     }
 
     /// Whether the device still answers.
@@ -467,11 +357,6 @@ impl HwContext {
     /// The device's name.
     pub fn device_name(&self) -> &str {
         self.0.device.name()
-    }
-
-    /// The address by which peers find this device, where it has one.
-    pub fn address(&self) -> Option<IpAddr> {
-        self.0.address()
     }
 }
 
@@ -579,12 +464,6 @@ mod tests {
         assert_eq!(troubles.0.len(), Troubles::MOST, "what is known is not told twice");
         let last: Vec<_> = troubles.0.into_iter().skip(Troubles::MOST - 2).collect();
         assert_eq!(last, [known("999", 1), known("990", 2)]);
-    }
-
-    #[test]
-    fn an_address_is_looked_for_among_all_gids_of_a_port() {
-        assert_eq!([0, 16, 128, 256, -1].map(|table| gid_numbers(table).len()), [0, 16, 128, 255, 0]);
-        assert!(gid_numbers(256).contains(&33));
     }
 
     #[test]

@@ -6,7 +6,8 @@
 //! | module | idea |
 //! |---|---|
 //! | `ffi` | the unsafe layer: types that own the C objects |
-//! | `device` | devices, ports, GIDs, what they can do |
+//! | `device` | devices, ports, what they can do |
+//! | `gids` | a port's GIDs, and the address by which peers find it |
 //! | `ledger` | what is posted, and the memory that it holds |
 //! | `queue_pair`, `completion`, `shared_receive`, `memory` | the contract's objects |
 //! | `cm` | connections by `rdma_cm` |
@@ -66,6 +67,7 @@ with_ibverbs! {
     mod disk;
     mod driver;
     mod ffi;
+    mod gids;
     mod given;
     mod host;
     mod ledger;
@@ -81,11 +83,12 @@ with_ibverbs! {
     pub use completion::HwCq;
     pub use device::HwContext;
     pub use device::HwDevice;
-    pub use device::HwGid;
     pub use disk::HwDisk;
     pub use disk::HwDiskRequest;
     pub use driver::Driver;
     pub use driver::Ended;
+    pub use gids::HwGid;
+    pub use gids::NoAddress;
     pub use host::HwHost;
     pub use host::now;
     pub use memory::HwMr;

@@ -160,7 +160,7 @@ fn guessed(taken: &str, left_out: &[String]) -> String {
 /// Whether a device is on a network at all. Whether its link is up now is no matter: a node that took another card because a switch was
 /// slow would be on another network for as long as it lives.
 fn has_address(context: &HwContext) -> bool {
-    context.address().is_some()
+    context.address().is_ok()
 }
 
 /// What a node runs on, and whether it has no link yet, in a line.
@@ -183,9 +183,9 @@ fn absent(name: Option<&str>) -> Failure {
 
 /// Where peers find an adapter. Its port may get its address later.
 pub fn address(context: &HwContext) -> Result<IpAddr, Failure> {
-    context.address().ok_or_else(|| {
+    context.address().map_err(|why| {
         let (device, port) = (context.device_name(), context.port());
-        Failure::unfinished(format!("port {port} of {device} has no IP address, by which peers find it"))
+        Failure::unfinished(format!("port {port} of {device} {why}"))
     })
 }
 

@@ -200,7 +200,7 @@ type End = (Rt<Hw>, Mesh<Hw>);
 
 /// By which addresses others reach a node.
 fn addresses(contexts: &[HwContext]) -> String {
-    let all = contexts.iter().filter_map(HwContext::address).map(|address| address.to_string());
+    let all = contexts.iter().flat_map(HwContext::address).map(|address| address.to_string());
     all.collect::<Vec<_>>().join(", ")
 }
 

@@ -87,12 +87,12 @@ impl Devices {
                 Err(why) => return Err(why),
             };
             match context.address() {
-                Some(address) => {
+                Ok(address) => {
                     devices.contexts.push(context);
                     devices.addresses.push(address);
                 }
-                None if names.is_empty() => {}
-                None => {
+                Err(_) if names.is_empty() => {}
+                Err(_) => {
                     return Err(Failure::unfinished(format!(
                         "{} has no IP address, by which the other end finds it",
                         device.name()

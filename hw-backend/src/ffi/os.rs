@@ -68,28 +68,39 @@ pub(crate) fn notice_death(stream: &TcpStream) -> Result<()> {
 
 /// The first IPv4 address of a network interface.
 pub(crate) fn interface_address(name: &str) -> Option<Ipv4Addr> {
+    addresses()?.into_iter().find(|(interface, _)| interface == name).map(|(_, address)| address)
+}
+
+/// The IPv4 addresses of this network namespace; none where the system does not list them.
+pub(crate) fn own_addresses() -> Option<Vec<Ipv4Addr>> {
+    Some(addresses()?.into_iter().map(|(_, address)| address).collect())
+}
+
+/// The IPv4 addresses of all network interfaces, with these.
+fn addresses() -> Option<Vec<(String, Ipv4Addr)>> {
     let mut first: *mut libc::ifaddrs = std::ptr::null_mut();
     // SAFETY: the place for the list's head lives for the call.
     if unsafe { libc::getifaddrs(&raw mut first) } != 0 {
         return None;
     }
-    let (mut at, mut found) = (first, None);
+    let (mut at, mut found) = (first, Vec::new());
     // SAFETY: `at` is null or an entry of the list, which is freed below.
     while let Some(entry) = unsafe { at.as_ref() } {
         at = entry.ifa_next;
-        // SAFETY: every entry has a name that ends with a zero.
-        let is_it = unsafe { std::ffi::CStr::from_ptr(entry.ifa_name) }.to_bytes() == name.as_bytes();
         // SAFETY: an entry's address is null or begins with its family.
         let family = unsafe { entry.ifa_addr.as_ref() }.map(|address| i32::from(address.sa_family));
-        if found.is_none() && is_it && family == Some(libc::AF_INET) {
+        if family == Some(libc::AF_INET) {
+            // SAFETY: every entry has a name that ends with a zero.
+            let name = unsafe { std::ffi::CStr::from_ptr(entry.ifa_name) };
             // SAFETY: an address of that family is a `sockaddr_in`.
             let address = unsafe { entry.ifa_addr.cast::<libc::sockaddr_in>().read_unaligned() };
-            found = Some(Ipv4Addr::from(address.sin_addr.s_addr.to_ne_bytes()));
+            let address = Ipv4Addr::from(address.sin_addr.s_addr.to_ne_bytes());
+            found.push((name.to_string_lossy().into_owned(), address));
         }
     }
     // SAFETY: the list that the call above made, once.
     unsafe { libc::freeifaddrs(first) };
-    found
+    Some(found)
 }
 
 /// A socket address as C takes it.
@@ -342,6 +353,7 @@ mod tests {
     fn an_interface_has_its_address_and_one_that_is_not_there_has_none() {
         assert_eq!(interface_address("lo"), Some(Ipv4Addr::LOCALHOST));
         assert_eq!(interface_address("no-such-interface"), None);
+        assert!(own_addresses().is_some_and(|own| own.contains(&Ipv4Addr::LOCALHOST)));
     }
 
     #[test]

@@ -66,7 +66,7 @@ impl HwHarness {
         let device = self.devices[n].clone();
         let context = device.open().map_err(|e| e.to_string())?;
         let gid_index = context.usable_gid(1).map_err(|e| e.to_string())?;
-        let name = context.address().ok_or("a device has no address")?.to_string();
+        let name = context.address().map_err(|why| format!("a device {why}"))?.to_string();
         // A registry of its own: the contexts of one case.
         let device = HwDevice::find(Some(device.name())).ok().flatten().ok_or("a device went away")?;
         Ok(Machine { name, device, port: 1, gid_index, second: None })

@@ -100,7 +100,8 @@ pub struct Cluster {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub device_port: Option<u8>,
     /// On real machines, which of the port's addresses is used, as `weft devices` numbers them. Default: the first IPv4
-    /// address under RoCE version 2, or over InfiniBand that of the port's IPoIB interface. `weft node --gid` overrides it.
+    /// address that the network namespace has, under RoCE version 2 where there is one, or over InfiniBand that of the port's IPoIB
+    /// interface. `weft node --gid` overrides it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub gid: Option<u8>,
     /// Whether nodes agree on who is alive, so that the crash of one is survived, and how: `{ lease = "100ms", drift = "1ms",
