@@ -2,7 +2,8 @@
 
 use super::header::{self, Header};
 use super::{Connection, Manager, RESOLVE_MS, Stage, Wanted};
-use crate::ffi::{CmMessage, EventKind};
+use crate::ffi::{CmMessage, EventKind, Failing};
+use std::io;
 use std::net::IpAddr;
 use weft_verbs::{CmEvent, CmId, Device, Modify, Mtu, QueuePair, RejectReason};
 
@@ -25,9 +26,7 @@ impl Manager {
             EventKind::ConnectResponse => self.on_answer(key, &message),
             EventKind::Established => self.on_established(key),
             EventKind::Rejected => self.on_rejected(key, &message),
-            EventKind::Unreachable | EventKind::ConnectError => {
-                self.on_failure(key, &format!("{:?}, error {}", message.kind, message.status));
-            }
+            EventKind::Failed(at) => self.on_failure(key, &failed(at, message.status)),
             EventKind::Disconnected => self.on_disconnected(key),
             EventKind::DeviceRemoval => self.on_failure(key, "the device was removed"),
             // Address changes, ends of time-wait: nothing to do. A request is dealt with above.
@@ -74,6 +73,7 @@ impl Manager {
     fn on_address(&self, key: u64) {
         let Some(connection) = self.take(key, &[Stage::Resolving]) else { return };
         let (found, ours) = (connection.identity.device(), self.context.device.name());
+        // The way begins at this device's address: another one is found where that has the same address, or this one has none.
         if found.as_deref() != Some(ours) {
             let via = found.unwrap_or_else(|| "no RDMA device".to_string());
             return self.give_up(key, &connection.peer, &format!("the way leads through {via}, not {ours}"));
@@ -173,9 +173,35 @@ fn asker(at: Option<IpAddr>) -> String {
     at.map_or("a machine that asked".to_string(), |at| format!("{at}, which asked,"))
 }
 
+/// At what an attempt has failed and why, for people: an errno, negative as the kernel has it.
+fn failed(at: Failing, status: i32) -> String {
+    let what = match at {
+        Failing::Address => "its address is not found",
+        Failing::Route => "no route to it is found",
+        Failing::Answer => "it does not answer",
+        Failing::Connection => "the connection failed",
+    };
+    match status {
+        0 => what.to_string(),
+        errno => format!("{what}: {}", io::Error::from_raw_os_error(errno.saturating_abs())),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn an_operator_reads_at_what_an_attempt_failed_and_finds_it_in_the_readme() {
+        let all = [Failing::Address, Failing::Route, Failing::Answer];
+        let page = include_str!("../../README.md");
+        for line in all.map(|at| failed(at, -libc::ETIMEDOUT)) {
+            let (what, why) = line.split_once(": ").expect("it says why");
+            assert_eq!(why, "Connection timed out (os error 110)");
+            assert!(page.contains(&format!("cannot be reached: {what}")), "{line}");
+        }
+        assert_eq!(failed(Failing::Answer, 0), "it does not answer");
+    }
 
     #[test]
     fn who_asks_is_named_by_its_address_alone() {

@@ -51,13 +51,24 @@ pub(crate) enum EventKind {
     Established,
     Disconnected,
     Rejected,
-    /// Address or route not found, no answer.
-    Unreachable,
-    /// The connection failed on our side.
-    ConnectError,
+    /// It came to nothing.
+    Failed(Failing),
     DeviceRemoval,
     /// Nothing that the contract has a word for.
     Other(u32),
+}
+
+/// At what an attempt has failed: each has remedies of its own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Failing {
+    /// At the way to the address: over Ethernet no neighbour says that it is its own.
+    Address,
+    /// At the route: over InfiniBand the subnet manager does not know one, or does not answer.
+    Route,
+    /// At the answer: what is asked, or answered, is not.
+    Answer,
+    /// At this side's part.
+    Connection,
 }
 
 impl EventKind {
@@ -71,10 +82,10 @@ impl EventKind {
             RDMA_CM_EVENT_ESTABLISHED => EventKind::Established,
             RDMA_CM_EVENT_DISCONNECTED => EventKind::Disconnected,
             RDMA_CM_EVENT_REJECTED => EventKind::Rejected,
-            RDMA_CM_EVENT_ADDR_ERROR | RDMA_CM_EVENT_ROUTE_ERROR | RDMA_CM_EVENT_UNREACHABLE => {
-                EventKind::Unreachable
-            }
-            RDMA_CM_EVENT_CONNECT_ERROR => EventKind::ConnectError,
+            RDMA_CM_EVENT_ADDR_ERROR => EventKind::Failed(Failing::Address),
+            RDMA_CM_EVENT_ROUTE_ERROR => EventKind::Failed(Failing::Route),
+            RDMA_CM_EVENT_UNREACHABLE => EventKind::Failed(Failing::Answer),
+            RDMA_CM_EVENT_CONNECT_ERROR => EventKind::Failed(Failing::Connection),
             RDMA_CM_EVENT_DEVICE_REMOVAL => EventKind::DeviceRemoval,
             other => EventKind::Other(other),
         }

@@ -21,7 +21,7 @@ mod os;
 mod post;
 mod qp;
 
-pub(crate) use cm::{CmChannel, CmIdentity, CmMessage, ConnectionOffer, EventKind};
+pub(crate) use cm::{CmChannel, CmIdentity, CmMessage, ConnectionOffer, EventKind, Failing};
 pub(crate) use completion::{Channel, Cq, RawWc, WcRoom};
 pub(crate) use device::{Context, Device, DeviceLimits, devices};
 pub(crate) use memory::{Mr, Pd, TransferGuard};
