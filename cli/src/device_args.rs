@@ -1,5 +1,6 @@
 //! The command lines of commands that drive an RDMA device, and how one is chosen.
 
+use crate::port_args::PortArgs;
 use clap::{Args, ValueEnum};
 use std::path::PathBuf;
 use weft_check::scenario::{Connect, Override};
@@ -69,12 +70,9 @@ pub struct DeviceArgs {
     /// The RDMA device; where the scenario has several rails, once for each [default: the first that has an IP address]
     #[arg(long = "device", value_name = "NAME")]
     pub devices: Vec<String>,
-    /// The device's port [default: 1]
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u8).range(1..))]
-    pub device_port: Option<u8>,
-    /// Which of the port's addresses, by its number in `weft devices` [default: on RoCE the first IPv4 address that this network namespace has, under version 2 where there is one; on InfiniBand that of the port's IPoIB interface]
-    #[arg(long, value_name = "N")]
-    pub gid: Option<u8>,
+    /// Its port and its address
+    #[command(flatten)]
+    pub at: PortArgs,
 }
 
 /// How a node's first connections are made. Those that replace broken ones are the connection manager's.

@@ -46,6 +46,8 @@ mod panics;
 mod paper;
 mod part;
 mod picture;
+#[cfg(any(feature = "hw", test))]
+mod port_args;
 mod profiles;
 mod progress;
 mod report;

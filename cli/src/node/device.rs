@@ -2,6 +2,7 @@
 
 use crate::device_args::DeviceArgs;
 use crate::exit::Failure;
+use crate::port_args::PortArgs;
 use std::net::IpAddr;
 use std::sync::Arc;
 use weft_check::scenario::Cluster;
@@ -20,11 +21,16 @@ pub struct Choice {
 
 impl From<&DeviceArgs> for Choice {
     fn from(args: &DeviceArgs) -> Choice {
-        Choice { devices: args.devices.clone(), port: args.device_port, gid: args.gid }
+        Choice::at(&args.devices, &args.at)
     }
 }
 
 impl Choice {
+    /// Devices by rail, and where on each of them.
+    pub fn at(devices: &[String], at: &PortArgs) -> Choice {
+        Choice { devices: devices.to_vec(), port: at.device_port, gid: at.gid }
+    }
+
     /// What the command line says, and otherwise the scenario.
     pub fn of(args: &DeviceArgs, cluster: &Cluster) -> Choice {
         let given = Choice::from(args);
@@ -104,6 +110,27 @@ impl Choice {
         Err(Failure::bad_input(format!(
             "the scenario has {rails} rails, and this machine has {found} RDMA devices with an IP address (`weft devices` lists them){why}"
         )))
+    }
+
+    /// Opens the devices that were named, or all that can be opened and have an IP address, by which the other end of a pair finds them.
+    pub fn open_every(&self) -> Result<Vec<(HwContext, IpAddr)>, Failure> {
+        let (mut found, mut refused) = (Vec::new(), None);
+        for device in self.candidates()? {
+            let opened = self.choose(&device, None);
+            match opened.and_then(|context| address(&context).map(|address| (context, address))) {
+                Ok(one) => found.push(one),
+                Err(why) if !self.devices.is_empty() => return Err(why),
+                Err(why) => drop(refused.get_or_insert(why)),
+            }
+        }
+        if found.is_empty() {
+            let why = refused.map_or(String::new(), |why| format!("; {why}"));
+            return Err(Failure::unfinished(format!(
+                "this machine has no RDMA device with an IP address: `weft devices` lists its devices, \
+                 hw-backend/README.md says what one needs{why}"
+            )));
+        }
+        Ok(found)
     }
 
     /// The devices that were named, in that order, or all.
@@ -218,10 +245,10 @@ mod tests {
     fn the_command_line_overrides_the_scenario_field_by_field() {
         let cluster =
             Cluster { device: Some("mlx5_0".into()), device_port: Some(2), gid: Some(3), ..Cluster::of(2) };
-        let none = DeviceArgs { devices: Vec::new(), device_port: None, gid: None };
+        let none = DeviceArgs { devices: Vec::new(), at: PortArgs::default() };
         let of_scenario = Choice { devices: vec!["mlx5_0".into()], port: Some(2), gid: Some(3) };
         assert_eq!(Choice::of(&none, &cluster), of_scenario);
-        let given = DeviceArgs { gid: Some(5), ..none };
+        let given = DeviceArgs { at: PortArgs { gid: Some(5), ..none.at }, ..none };
         assert_eq!(Choice::of(&given, &cluster), Choice { gid: Some(5), ..of_scenario });
     }
 }

@@ -1,5 +1,6 @@
 //! The command lines of `weft pipe`, `weft cp` and `weft perf`.
 
+use crate::port_args::PortArgs;
 use clap::Args;
 use std::path::PathBuf;
 use weft_control::net::Endpoint;
@@ -113,6 +114,9 @@ pub struct Over {
     /// An RDMA device; several times for several rails, in the same order at both ends [default: all with an IP address]
     #[arg(long = "device", value_name = "NAME")]
     pub devices: Vec<String>,
+    /// Where on each of them
+    #[command(flatten)]
+    pub at: PortArgs,
     /// How long to look for what comes before sleeping until the device says so: more is a processor for less delay
     #[arg(long, value_name = "MICROSECONDS", default_value_t = 10)]
     pub spin: u32,
@@ -184,6 +188,20 @@ mod tests {
             assert_eq!(is_taken::<PipeArgs>(&["pipe", "--listen", port]), taken, "{port}");
             assert_eq!(is_taken::<PerfArgs>(&["perf", "--listen", port]), taken, "{port}");
             assert_eq!(is_taken::<CpArgs>(&["cp", "--serve", "in", "--port", port]), taken, "{port}");
+        }
+    }
+
+    #[test]
+    fn the_port_and_the_address_of_an_adapter_can_be_said() {
+        for line in [&["pipe", "b:7000"][..], &["cp", "x", "b:"], &["perf", "b:7000"]] {
+            let given = [line, &["--device-port", "2", "--gid", "5"]].concat();
+            let over = |line: &[&str]| match line[0] {
+                "pipe" => Line::<PipeArgs>::try_parse_from(line).map(|line| line.args.over),
+                "cp" => Line::<CpArgs>::try_parse_from(line).map(|line| line.args.over),
+                _ => Line::<PerfArgs>::try_parse_from(line).map(|line| line.args.over),
+            };
+            let at = over(&given).expect("it is taken").at;
+            assert_eq!((at.device_port, at.gid), (Some(2), Some(5)), "{given:?}");
         }
     }
 

@@ -18,6 +18,8 @@ mod pair;
 mod perf;
 #[cfg(feature = "hw")]
 mod run;
+#[cfg(any(feature = "hw", test))]
+mod service;
 #[cfg(feature = "hw")]
 mod stdio;
 #[cfg(any(feature = "hw", test))]

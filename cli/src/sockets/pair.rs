@@ -3,21 +3,22 @@
 use super::args::Over;
 use super::broken::Broken;
 use super::meet::Introduction;
+use super::service::drawn;
 use crate::exit::Failure;
 use crate::interrupt;
+use crate::node::device::Choice;
+use crate::taken::Address;
 use crate::troubles::words;
 use std::cell::{Cell, RefCell};
 use std::future::Future;
 use std::net::IpAddr;
-use std::process;
 use std::rc::Rc;
-use std::sync::atomic::{AtomicU16, Ordering};
-use weft_hw::{Driver, Ended, Hw, HwContext, HwDevice};
+use weft_hw::{Driver, Ended, Hw, HwContext};
 use weft_protocols::rt::{Program, Rt, RtConfig};
 use weft_protocols::sdp::message::LONGEST_CONTROL;
 use weft_protocols::sdp::{Sdp, SdpOptions};
-use weft_protocols::transport::{Cause, Mesh, MeshConfig, Rank};
-use weft_verbs::{AckTimeout, Device, Nanos, Retries, Service, VerbsError, Wait};
+use weft_protocols::transport::{Cause, Mesh, MeshConfig, Rank, TransportError};
+use weft_verbs::{AckTimeout, ConnectionManager, Context, Host, Nanos, Retries, Service, VerbsError, Wait};
 
 /// The socket's port within the mesh of two.
 pub const PORT: u16 = 1;
@@ -58,68 +59,23 @@ pub struct Devices {
 impl Devices {
     /// Opens the devices that were named, or all that can be opened and have an IP address.
     pub fn open(over: &Over) -> Result<Devices, Failure> {
-        let (names, spin) = (&over.devices, Nanos::from_micros(over.spin.into()));
-        let traffic_class = over.traffic_class;
-        let mut devices = Devices { contexts: Vec::new(), addresses: Vec::new(), spin, traffic_class };
-        let found = HwDevice::all().map_err(Failure::unfinished)?;
-        let missing = names.iter().find(|name| !found.iter().any(|device| device.name() == name.as_str()));
-        if let Some(name) = missing {
-            return Err(Failure::bad_input(format!(
-                "this machine has no RDMA device {name} (`weft devices` lists those that it has)"
-            )));
-        }
-        let wanted: Vec<&HwDevice> = if names.is_empty() {
-            found.iter().collect()
-        } else {
-            names.iter().filter_map(|name| found.iter().find(|device| device.name() == name)).collect()
-        };
-        let mut refused = None;
-        for device in wanted {
-            let opened = device.open();
-            let opened =
-                opened.map_err(|why| Failure::unfinished(format!("device {}: {why}", device.name())));
-            let context = match opened {
-                Ok(context) => context,
-                Err(why) if names.is_empty() => {
-                    refused.get_or_insert(why);
-                    continue;
-                }
-                Err(why) => return Err(why),
-            };
-            match context.address() {
-                Ok(address) => {
-                    devices.contexts.push(context);
-                    devices.addresses.push(address);
-                }
-                Err(_) if names.is_empty() => {}
-                Err(_) => {
-                    return Err(Failure::unfinished(format!(
-                        "{} has no IP address, by which the other end finds it",
-                        device.name()
-                    )));
-                }
-            }
-        }
-        if devices.contexts.is_empty() {
-            let why = refused.map_or(String::new(), |why| format!("; {why}"));
-            return Err(Failure::unfinished(format!(
-                "this machine has no RDMA device with an IP address: `weft devices` lists its devices, \
-                 hw-backend/README.md says what one needs{why}"
-            )));
-        }
-        Ok(devices)
+        let found = Choice::at(&over.devices, &over.at).open_every()?;
+        let (contexts, addresses) = found.into_iter().unzip();
+        let (spin, traffic_class) = (Nanos::from_micros(over.spin.into()), over.traffic_class);
+        Ok(Devices { contexts, addresses, spin, traffic_class })
     }
 
     /// What is told to the other end.
-    pub fn introduction(&self, weft: &str) -> Introduction {
-        // Two processes of one machine, or two connections of one process, need two services.
-        static NEXT: AtomicU16 = AtomicU16::new(0);
-        let number = u32::from(NEXT.fetch_add(1, Ordering::Relaxed)) + 8 * (process::id() % 4_096);
-        Introduction {
-            weft: weft.to_string(),
-            addresses: self.addresses.clone(),
-            service: (20_000 + number % 32_768) as u16,
-        }
+    pub fn introduction(&self, weft: &str) -> Result<Introduction, Failure> {
+        let host = self.contexts[0].host();
+        let Service(service) =
+            drawn(|| host.random(), |service| self.listen(service)).map_err(Failure::unfinished)?;
+        Ok(Introduction { weft: weft.to_string(), addresses: self.addresses.clone(), service })
+    }
+
+    /// Listens at a service for as long as it takes to know that it can be had.
+    fn listen(&self, service: Service) -> weft_verbs::Result<()> {
+        self.contexts.iter().try_for_each(|context| context.connection_manager()?.listen(service))
     }
 }
 
@@ -205,7 +161,7 @@ impl Pair {
         }
         let mut config = MeshConfig::new(Rank::from_index(me as u32), names(0));
         config.other_rails = (1..rails).map(|rail| names(rail).into()).collect();
-        config.service = Service(own.service);
+        (config.port, config.service) = (devices.contexts[0].port(), Service(own.service));
         config.calls = Some(Service(theirs.service));
         config.max_message = options.longest_message().max(LONGEST_CONTROL);
         config.chunk = 256 * 1024;
@@ -215,7 +171,12 @@ impl Pair {
         config.retry = Retries::new(6).unwrap_or(config.retry);
         let wait = RtConfig { wait: Wait::Notify, spin: devices.spin, ..RtConfig::default() };
         let rt = Rt::over(&devices.contexts, wait).map_err(Failure::unfinished)?;
-        let mesh = Mesh::start(&rt, config).map_err(Failure::unfinished)?;
+        let at = devices.addresses.iter().map(IpAddr::to_string).collect::<Vec<_>>().join(", ");
+        let taken = Address { at: &at, instead: "begin once more, which takes another port" };
+        let mesh = Mesh::start(&rt, config).map_err(|why| {
+            let refused = if let TransportError::Verbs(refused) = &why { Some(*refused) } else { None };
+            Failure::unfinished(taken.why(Service(own.service), refused, why.to_string()))
+        })?;
         let sdp = Sdp::start(&rt, &mesh, options).map_err(Failure::unfinished)?;
         let driver = Driver::new(&devices.contexts).map_err(Failure::unfinished)?;
         let program = rt.program();

@@ -177,7 +177,7 @@ fn take(stream: TcpStream, folder: &Path, over: &Over) -> Result<Taken, Failure>
 
 /// Meets the one who has called, for streams that wait so long for it.
 pub(super) fn called(stream: TcpStream, devices: Devices, weft: &str, waits: Waits) -> Result<Pair, Failure> {
-    let own: Introduction = devices.introduction(weft);
+    let own: Introduction = devices.introduction(weft)?;
     let theirs = meet::answer(&stream, &own, &interrupt::requested).map_err(Failure::unfinished)?;
     Pair::start(devices, Role::Listener, &own, &theirs, waits)
 }
@@ -190,7 +190,7 @@ pub(super) fn calls(
     weft: &str,
     waits: Waits,
 ) -> Result<Pair, Failure> {
-    let own: Introduction = devices.introduction(weft);
+    let own: Introduction = devices.introduction(weft)?;
     let theirs = meet::ask(&stream, &own, turn, &interrupt::requested).map_err(Failure::unfinished)?;
     Pair::start(devices, Role::Caller, &own, &theirs, waits)
 }
