@@ -128,8 +128,19 @@ pub(crate) fn bits_per_second(width: u8, speed: u8) -> u64 {
     lanes * lane
 }
 
-/// An address vector.
-pub(crate) fn vector(path: &Path, link: LinkLayer) -> Vector {
+/// `IBV_QPF_GRH_REQUIRED`; the constants of that anonymous enumeration are not in the bindings.
+const GRH_REQUIRED: u8 = 1;
+
+/// Whether a port with these `ibv_port_attr::flags` requires the global header: ports of virtual functions, and of adapters that several
+/// machines share, have one local identifier together (`ibv_query_port(3)`).
+pub(crate) fn requires_header(flags: u8) -> bool {
+    flags & GRH_REQUIRED != 0
+}
+
+/// An address vector, at a port of that link layer that requires the global header or does not.
+pub(crate) fn vector(path: &Path, link: LinkLayer, required: bool) -> Vector {
+    // A path that the connection manager found without a header has no GID for one.
+    let required = required && path.dgid != Gid([0; 16]);
     Vector {
         dgid: path.dgid.0,
         dlid: path.dlid,
@@ -140,7 +151,7 @@ pub(crate) fn vector(path: &Path, link: LinkLayer) -> Vector {
         hop_limit: path.hop_limit,
         // Within an InfiniBand subnet the local identifier is enough, and the header would be waste. Behind a router that identifier is
         // the router's, which needs the header.
-        global: path.global || link == LinkLayer::Ethernet || path.dlid == 0,
+        global: path.global || required || link == LinkLayer::Ethernet || path.dlid == 0,
         // A path over Ethernet has no such rate; older kernels name one all the same, of at most 40 Gbit/s.
         static_rate: if link == LinkLayer::InfiniBand { path.static_rate } else { 0 },
         source_path_bits: path.source_path_bits,
@@ -243,9 +254,9 @@ mod tests {
             static_rate: 6,
             source_path_bits: 1,
         };
-        assert_eq!(vector(&path(&found), LinkLayer::InfiniBand), found);
+        assert_eq!(vector(&path(&found), LinkLayer::InfiniBand, false), found);
         let at_its_rate = Vector { static_rate: 0, ..found };
-        assert_eq!(vector(&path(&found), LinkLayer::Ethernet), at_its_rate, "no path has a rate there");
+        assert_eq!(vector(&path(&found), LinkLayer::Ethernet, false), at_its_rate, "no path has a rate there");
     }
 
     #[test]
@@ -262,11 +273,22 @@ mod tests {
             static_rate: 0,
             source_path_bits: 0,
         };
-        let kept = |to: &Vector, link| vector(&path(to), link).global;
+        let kept = |to: &Vector, link| vector(&path(to), link, false).global;
         for global in [false, true] {
             assert_eq!(kept(&to(5, global), LinkLayer::InfiniBand), global);
             assert!(kept(&to(5, global), LinkLayer::Ethernet));
             assert!(kept(&to(0, global), LinkLayer::InfiniBand));
         }
+    }
+
+    #[test]
+    fn packets_have_a_global_header_where_the_port_requires_it_and_there_is_a_gid_for_it() {
+        let global = |dgid, flags| {
+            let path = Path { dlid: 5, ..Path::to(Gid(dgid), 1) };
+            vector(&path, LinkLayer::InfiniBand, requires_header(flags)).global
+        };
+        assert!(global([7; 16], 1) && global([7; 16], 3));
+        assert!(!global([7; 16], 0) && !global([7; 16], 2));
+        assert!(!global([0; 16], 1), "the connection manager's own path");
     }
 }

@@ -3,8 +3,10 @@
 use crate::cm::{HwCm, Manager};
 use crate::completion::{CqHandle, HwChannel, HwCq};
 use crate::disk::{Calls, HwDisk};
-use crate::convert::{async_event, bits_per_second, link_layer_of, mtu_of, port_state_of};
-use crate::ffi::{self, DeviceLimits, SendBatch};
+use crate::convert::{
+    async_event, bits_per_second, link_layer_of, mtu_of, port_state_of, requires_header, vector,
+};
+use crate::ffi::{self, DeviceLimits, SendBatch, Vector};
 use crate::host::HwHost;
 use crate::ledger::Ledgers;
 use crate::memory::HwPd;
@@ -19,7 +21,7 @@ use std::rc::{Rc, Weak};
 use std::sync::Arc;
 use weft_store::Objects;
 use weft_verbs::{
-    AsyncEvent, Caps, Context, CqId, Device, DeviceAttr, Gid, LinkLayer, PortAttr, Result, VerbsError,
+    AsyncEvent, Caps, Context, CqId, Device, DeviceAttr, Gid, LinkLayer, Path, PortAttr, Result, VerbsError,
 };
 
 /// A real device.
@@ -266,6 +268,12 @@ impl ContextInner {
         let index = usize::from(port).checked_sub(1);
         let link = index.and_then(|index| self.links.get(index));
         link.copied().ok_or(VerbsError::Invalid("there is no such port"))
+    }
+
+    /// An address vector for packets on a path.
+    pub(crate) fn vector(&self, path: &Path) -> Result<Vector> {
+        let link = self.link(path.port)?;
+        Ok(vector(path, link, requires_header(self.raw.port(path.port)?.flags)))
     }
 
     pub(crate) fn caps(&self) -> Caps {

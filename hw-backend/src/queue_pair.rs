@@ -12,7 +12,7 @@ use std::cell::{Cell, RefCell};
 use std::fmt;
 use std::rc::Rc;
 use weft_verbs::{
-    AccessFlags, AltPath, Caps, LinkLayer, Migration, Modify, Path, Payload, PostError, QpAttr, QpCaps,
+    AccessFlags, AltPath, Caps, Migration, Modify, Path, Payload, PostError, QpAttr, QpCaps,
     QpInit, QpNum, QpState, QpType, QueuePair, RecvWr, Result, SendOp, SendWr, Sge, ToInit, ToRtr, ToRts,
     Update, VerbsError, WcOp,
 };
@@ -128,12 +128,11 @@ impl HwQp {
         Ok(convert::qp_state_of(self.look()?.state))
     }
 
-    fn check_path(&self, path: &Path) -> Result<LinkLayer> {
+    fn check_path(&self, path: &Path) -> Result<()> {
         let context = self.0.context();
-        let link = context.link(path.port)?;
+        context.link(path.port)?;
         let gids = context.raw.port(path.port)?.gid_tbl_len.max(0) as u32;
-        at_most("the index of the GID", path.sgid_index.into(), gids.min(255).saturating_sub(1))?;
-        Ok(link)
+        at_most("the index of the GID", path.sgid_index.into(), gids.min(255).saturating_sub(1))
     }
 
     fn check_alternate(&self, alt: Option<&AltPath>, migration: Option<Migration>) -> Result<()> {
@@ -141,7 +140,13 @@ impl HwQp {
         if asks && !self.0.context().caps().contains(Caps::APM) {
             return Err(VerbsError::Unsupported(Caps::APM));
         }
-        alt.map_or(Ok(()), |alt| self.check_path(&alt.path).map(drop))
+        alt.map_or(Ok(()), |alt| self.check_path(&alt.path))
+    }
+
+    fn with_alternate(&self, attributes: Attributes, alt: Option<&AltPath>) -> Result<Attributes> {
+        let Some(alt) = alt else { return Ok(attributes) };
+        let to = self.0.context().vector(&alt.path)?;
+        Ok(attributes.alternate(&to, alt.pkey_index, alt.timeout.exponent()))
     }
 
     /// Peers' rights as the device takes them. Of a device without remote atomics some drivers refuse that right when the queue pair is to
@@ -166,18 +171,18 @@ impl HwQp {
         if self.0.kind == QpType::Ud {
             return Ok(Attributes::new());
         }
-        let link = self.check_path(&to.path)?;
+        self.check_path(&to.path)?;
         self.check_alternate(to.alt.as_ref(), None)?;
         let port = self.0.context().raw.port(to.path.port)?;
         at_most("the path MTU", to.mtu.bytes(), convert::mtu_of(port.max_mtu).bytes())?;
         let serves = self.0.context().limits.max_dest_rd_atomic;
         at_most("the number of reads served", to.max_dest_rd_atomic.into(), serves)?;
         let attributes = Attributes::new()
-            .path(&convert::vector(&to.path, link), convert::mtu(to.mtu))
+            .path(&self.0.context().vector(&to.path)?, convert::mtu(to.mtu))
             .peer(to.dest_qp.0, to.rq_psn.get())
             .serves(to.max_dest_rd_atomic)
             .min_rnr_timer(to.min_rnr_timer.code());
-        Ok(with_alternate(attributes, to.alt.as_ref()))
+        self.with_alternate(attributes, to.alt.as_ref())
     }
 
     fn rts_attributes(&self, to: &ToRts) -> Result<Attributes> {
@@ -193,7 +198,7 @@ impl HwQp {
         let attributes = attributes
             .retries(to.timeout.exponent(), retry, to.rnr_retry.count())
             .in_flight(to.max_rd_atomic);
-        let attributes = with_alternate(attributes, to.alt.as_ref());
+        let attributes = self.with_alternate(attributes, to.alt.as_ref())?;
         Ok(match to.migration {
             Migration::Migrated => attributes,
             other => attributes.migration(convert::migration(other)),
@@ -202,7 +207,7 @@ impl HwQp {
 
     fn update_attributes(&self, to: &Update) -> Result<Attributes> {
         self.check_alternate(to.alt.as_ref(), to.migration)?;
-        let mut attributes = with_alternate(Attributes::new(), to.alt.as_ref());
+        let mut attributes = self.with_alternate(Attributes::new(), to.alt.as_ref())?;
         if let Some(access) = to.access {
             attributes = attributes.access(self.rights(access)?);
         }
@@ -230,17 +235,6 @@ impl HwQp {
             }
             Modify::Sqd { notify } => Ok(Attributes::new().tell_drained(*notify)),
         }
-    }
-}
-
-fn with_alternate(attributes: Attributes, alt: Option<&AltPath>) -> Attributes {
-    match alt {
-        // Only InfiniBand has alternate paths.
-        Some(alt) => {
-            let to = convert::vector(&alt.path, LinkLayer::InfiniBand);
-            attributes.alternate(&to, alt.pkey_index, alt.timeout.exponent())
-        }
-        None => attributes,
     }
 }
 
@@ -568,8 +562,7 @@ impl fmt::Debug for HwAh {
 
 impl HwAh {
     pub(crate) fn create(pd: &HwPd, path: &Path) -> Result<HwAh> {
-        let link = pd.context.link(path.port)?;
-        Ok(HwAh(Rc::new(ffi::Ah::create(&pd.raw, &convert::vector(path, link))?)))
+        Ok(HwAh(Rc::new(ffi::Ah::create(&pd.raw, &pd.context.vector(path)?)?)))
     }
 }
 
