@@ -3,8 +3,8 @@
 use crate::ffi::Vector;
 use rdma_sys as sys;
 use weft_verbs::{
-    AccessFlags, AsyncEvent, CqId, Gid, LinkLayer, Migration, Mtu, Path, PortState, QpNum, QpState, SendFlags,
-    SrqId, WcError,
+    AccessFlags, AsyncEvent, CqId, Gid, LinkLayer, Migration, Mtu, Path, PortState, QpNum, QpState, Result,
+    SendFlags, SrqId, VerbsError, WcError,
 };
 
 /// Rights as `ibv_reg_mr` and `ibv_modify_qp` take them.
@@ -95,6 +95,18 @@ pub(crate) fn port_state_of(raw: u32) -> PortState {
     }
 }
 
+/// Whether a device of that `ibv_transport_type` has connections of InfiniBand's kind, which RoCE has, too. Those of iWARP the connection
+/// manager alone can move, and others (EFA) have none.
+pub(crate) fn check_transport(transport: i32) -> Result<()> {
+    match transport {
+        sys::ibv_transport_type::IBV_TRANSPORT_IB => Ok(()),
+        sys::ibv_transport_type::IBV_TRANSPORT_IWARP => {
+            Err(VerbsError::Invalid("it speaks iWARP, not InfiniBand or RoCE"))
+        }
+        _ => Err(VerbsError::Invalid("it has no connections of InfiniBand or RoCE")),
+    }
+}
+
 /// `IBV_LINK_LAYER_ETHERNET`; the constants of that anonymous enumeration are not in the bindings.
 const LINK_LAYER_ETHERNET: u8 = 2;
 
@@ -103,9 +115,10 @@ pub(crate) fn link_layer_of(raw: u8) -> LinkLayer {
     if raw == LINK_LAYER_ETHERNET { LinkLayer::Ethernet } else { LinkLayer::InfiniBand }
 }
 
-/// A port's data rate, from the codes of its width and speed (IBA 14.2.5.6; `ibv_query_port(3)`), after line coding:
-/// 8b/10b up to QDR, 64b/66b from FDR on.
-pub(crate) fn bits_per_second(width: u8, speed: u8) -> u64 {
+/// A port's data rate, from the codes of its width and speed (IBA 14.2.5.6; `ibv_query_port(3)`). Over InfiniBand that is after line
+/// coding: 8b/10b up to QDR, 64b/66b from FDR on. Over Ethernet drivers take the codes whose numbers come out (`ib_get_eth_speed` of Linux,
+/// `translate_eth_proto_oper` of mlx5): 40 Gb/s are four lanes of QDR, 20 Gb/s four of DDR, 1 Gb/s is one of SDR.
+pub(crate) fn bits_per_second(width: u8, speed: u8, link: LinkLayer) -> u64 {
     let lanes = match width {
         1 => 1,
         2 => 4,
@@ -114,15 +127,20 @@ pub(crate) fn bits_per_second(width: u8, speed: u8) -> u64 {
         16 => 2,
         _ => 0,
     };
-    let lane = match speed {
-        1 => 2_000_000_000,
-        2 => 4_000_000_000,
-        4 => 8_000_000_000,
-        8 => 10_000_000_000,
-        16 => 13_636_000_000,
-        32 => 25_000_000_000,
-        64 => 50_000_000_000,
-        128 => 100_000_000_000,
+    let lane = match (speed, link) {
+        (1, LinkLayer::Ethernet) if lanes == 1 => 1_000_000_000,
+        (1, LinkLayer::Ethernet) => 2_500_000_000,
+        (2, LinkLayer::Ethernet) => 5_000_000_000,
+        (4, LinkLayer::Ethernet) => 10_000_000_000,
+        (16, LinkLayer::Ethernet) => 14_000_000_000,
+        (1, _) => 2_000_000_000,
+        (2, _) => 4_000_000_000,
+        (4, _) => 8_000_000_000,
+        (8, _) => 10_000_000_000,
+        (16, _) => 13_636_000_000,
+        (32, _) => 25_000_000_000,
+        (64, _) => 50_000_000_000,
+        (128, _) => 100_000_000_000,
         _ => 0,
     };
     lanes * lane
@@ -257,6 +275,35 @@ mod tests {
         assert_eq!(vector(&path(&found), LinkLayer::InfiniBand, false), found);
         let at_its_rate = Vector { static_rate: 0, ..found };
         assert_eq!(vector(&path(&found), LinkLayer::Ethernet, false), at_its_rate, "no path has a rate there");
+    }
+
+    #[test]
+    fn a_device_without_connections_of_infinibands_kind_is_refused() {
+        use sys::ibv_transport_type::*;
+        assert_eq!(check_transport(IBV_TRANSPORT_IB), Ok(()));
+        let why = |transport| check_transport(transport).map_err(|why| why.to_string());
+        assert_eq!(why(IBV_TRANSPORT_IWARP), Err("it speaks iWARP, not InfiniBand or RoCE".to_string()));
+        for other in [IBV_TRANSPORT_UNKNOWN, IBV_TRANSPORT_USNIC, IBV_TRANSPORT_USNIC_UDP, IBV_TRANSPORT_UNSPECIFIED] {
+            assert!(check_transport(other).is_err(), "{other}");
+        }
+    }
+
+    #[test]
+    fn a_port_has_the_data_rate_that_its_link_layer_means_by_width_and_speed() {
+        const LANES: [(u8, u8); 4] = [(1, 1), (4, 2), (8, 4), (12, 8)];
+        let rate = |lanes, speed, link| {
+            let (_, width) = LANES.into_iter().find(|(number, _)| *number == lanes).expect("a width");
+            bits_per_second(width, speed, link) / 1_000_000_000
+        };
+        // As drivers tell Ethernet of these many Gb/s: SDR is 1, DDR 2, QDR 4, FDR10 8, FDR 16, EDR 32, HDR 64.
+        for (gigabits, lanes, speed) in
+            [(1, 1, 1), (10, 1, 4), (10, 1, 8), (20, 4, 2), (25, 1, 32), (40, 4, 4), (40, 4, 8), (56, 4, 16), (100, 4, 32), (200, 4, 64)]
+        {
+            assert_eq!(rate(lanes, speed, LinkLayer::Ethernet), gigabits, "{lanes} lanes of {speed}");
+        }
+        for (gigabits, lanes, speed) in [(8, 4, 1), (16, 4, 2), (32, 4, 4), (54, 4, 16), (100, 4, 32), (400, 4, 128)] {
+            assert_eq!(rate(lanes, speed, LinkLayer::InfiniBand), gigabits, "{lanes} lanes of {speed}");
+        }
     }
 
     #[test]

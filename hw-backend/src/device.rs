@@ -4,7 +4,7 @@ use crate::cm::{HwCm, Manager};
 use crate::completion::{CqHandle, HwChannel, HwCq};
 use crate::disk::{Calls, HwDisk};
 use crate::convert::{
-    async_event, bits_per_second, link_layer_of, mtu_of, port_state_of, requires_header, vector,
+    async_event, bits_per_second, check_transport, link_layer_of, mtu_of, port_state_of, requires_header, vector,
 };
 use crate::ffi::{self, DeviceLimits, SendBatch, Vector};
 use crate::host::HwHost;
@@ -128,6 +128,7 @@ impl Device<Hw> for HwDevice {
     }
 
     fn open(&self) -> Result<HwContext> {
+        check_transport(self.raw.transport())?;
         let raw = Rc::new(self.raw.open()?);
         let limits = raw.limits()?;
         let reactor = Reactor::new()?;
@@ -383,7 +384,7 @@ impl Context<Hw> for HwContext {
             active_mtu: mtu_of(raw.active_mtu),
             lid: raw.lid,
             gids: u8::try_from(raw.gid_tbl_len).unwrap_or(u8::MAX),
-            bits_per_second: bits_per_second(raw.active_width, raw.active_speed),
+            bits_per_second: bits_per_second(raw.active_width, raw.active_speed, link_layer),
         })
     }
 

@@ -27,6 +27,8 @@ pub(crate) struct Device {
     ptr: NonNull<sys::ibv_device>,
     name: Rc<str>,
     guid: u64,
+    /// One of `rdma_sys::ibv_transport_type`.
+    transport: i32,
     _list: Rc<List>,
 }
 
@@ -50,7 +52,9 @@ pub(crate) fn devices() -> Result<Vec<Device>> {
         let name = unsafe { CStr::from_ptr(sys::ibv_get_device_name(ptr.as_ptr())) };
         // SAFETY: as above.
         let guid = u64::from_be(unsafe { sys::ibv_get_device_guid(ptr.as_ptr()) });
-        Some(Device { ptr, name: name.to_string_lossy().into(), guid, _list: Rc::clone(&list) })
+        // SAFETY: as above; the field does not change, and is an integer in these bindings.
+        let transport = unsafe { (*ptr.as_ptr()).transport_type };
+        Some(Device { ptr, name: name.to_string_lossy().into(), guid, transport, _list: Rc::clone(&list) })
     });
     Ok(each.collect())
 }
@@ -62,6 +66,10 @@ impl Device {
 
     pub(crate) fn guid(&self) -> u64 {
         self.guid
+    }
+
+    pub(crate) fn transport(&self) -> i32 {
+        self.transport
     }
 
     pub(crate) fn open(&self) -> Result<Context> {
