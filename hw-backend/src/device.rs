@@ -13,7 +13,7 @@ use crate::memory::HwPd;
 use crate::oob::HwOob;
 use crate::reactor::{Hint, Reactor};
 use crate::Hw;
-use std::cell::{Cell, RefCell};
+use std::cell::{Cell, OnceCell, RefCell};
 use std::collections::{BTreeMap, VecDeque};
 use std::fmt;
 use std::net::IpAddr;
@@ -142,6 +142,7 @@ impl Device<Hw> for HwDevice {
             model,
             links: ports.iter().map(|port| link_layer_of(port.link_layer)).collect(),
             max_msg: largest_message(ports.iter().map(|port| port.max_msg_sz)),
+            inline: OnceCell::new(),
             ledgers: RefCell::default(),
             cqs: RefCell::default(),
             next_id: Cell::new(1),
@@ -184,6 +185,8 @@ pub(crate) struct ContextInner {
     links: Vec<LinkLayer>,
     /// The longest message that each port carries.
     pub max_msg: u32,
+    /// The most inline data of a request, once somebody has asked for it.
+    pub inline: OnceCell<u32>,
     pub ledgers: RefCell<Ledgers>,
     /// For events about them.
     cqs: RefCell<BTreeMap<u32, Weak<CqHandle>>>,
@@ -223,10 +226,6 @@ impl Troubles {
         self.0.push_back((text, known.map_or(0, |(_, times)| times) + 1));
     }
 }
-
-/// Most inline bytes that this backend offers. `ibverbs` does not say what a device can take; all drivers that are
-/// known to work here grant this much.
-const MAX_INLINE: u32 = 220;
 
 /// The largest message of a device whose ports have these. No connection carries more than 2 GiB (IBA 9.7.1), and some providers
 /// cannot tell so much.
@@ -314,7 +313,7 @@ impl ContextInner {
             max_qp: limits.max_qp,
             max_qp_wr: limits.max_qp_wr,
             max_sge: limits.max_sge.min(SendBatch::MAX_SGE),
-            max_inline: MAX_INLINE,
+            max_inline: self.max_inline(),
             max_cq: limits.max_cq,
             max_cqe: limits.max_cqe,
             max_mr: limits.max_mr,

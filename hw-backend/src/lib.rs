@@ -70,6 +70,7 @@ with_ibverbs! {
     mod gids;
     mod given;
     mod host;
+    mod inline;
     mod ledger;
     mod memory;
     mod oob;

@@ -24,6 +24,8 @@ pub(crate) struct QpSizes {
 pub(crate) struct Qp {
     pub(super) ptr: NonNull<sys::ibv_qp>,
     num: u32,
+    /// The most inline data of a request.
+    inline: u32,
     /// Parents, which must outlive it.
     _pd: Rc<Pd>,
     _cqs: (Rc<Cq>, Rc<Cq>),
@@ -195,6 +197,7 @@ impl Qp {
         Ok(Qp {
             ptr,
             num,
+            inline: init.cap.max_inline_data,
             _pd: Rc::clone(pd),
             _cqs: (Rc::clone(send_cq), Rc::clone(recv_cq)),
             _srq: srq.cloned(),
@@ -204,6 +207,11 @@ impl Qp {
 
     pub(crate) fn num(&self) -> u32 {
         self.num
+    }
+
+    /// The most inline data of a request, as the device has granted it.
+    pub(crate) fn inline(&self) -> u32 {
+        self.inline
     }
 
     pub(crate) fn modify(&self, mut to: Attributes) -> Result<()> {
