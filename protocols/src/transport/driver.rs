@@ -372,7 +372,10 @@ impl<V: Verbs> Driver<V> {
             AsyncEvent::LastWqe(num) => self.drew_last(num),
             AsyncEvent::PortError(port) if port == self.shared.config.port => self.port_changed(rail, true),
             // That of the memory takes the node with it: see `Rt::fatal`.
-            AsyncEvent::DeviceFatal => self.port_changed(rail, true),
+            AsyncEvent::DeviceFatal => {
+                self.port_changed(rail, true);
+                self.drop_standbys_on(rail);
+            }
             AsyncEvent::PortActive(port) if port == self.shared.config.port => self.port_changed(rail, false),
             _ => {}
         }

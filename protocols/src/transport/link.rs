@@ -7,8 +7,9 @@
 //! it had carried is known exactly.
 //!
 //! Both sides may ask at once. A request that has been sent by the lower rank goes first; the higher rank
-//! gives up its own. Generations are numbered so that a request that was delayed on its way is known for
-//! what it is.
+//! gives up its own. A request of the higher rank that comes again, over another rail, says that the lower rank's has not
+//! arrived, and may never: then the lower rank gives up its own. Generations are numbered so that a request that was delayed
+//! on its way is known for what it is.
 //!
 //! Where nodes have several rails, each attempt goes over one of them ([`RailChoice`]). The rule does not ask which: an end
 //! fences and drains its own adapter, which needs nobody else, and only then asks or answers over whatever rail. So a dead
@@ -71,6 +72,8 @@ pub(super) struct Link {
     rails: RailChoice,
     /// The connection that stands was asked for by this end.
     asked: bool,
+    /// The peer, of the higher rank, was told that its request crosses this end's present one, which is out over another rail.
+    told_of_crossing: bool,
     /// This end never asks: the peer is a guest, which asks by itself.
     answers_only: bool,
     /// The connection moves to another rail: so many attempts are made for that, whether something waits for it or not.
@@ -106,6 +109,7 @@ impl Link {
             pauses: 0,
             rails: RailChoice::new(rails, down),
             asked: false,
+            told_of_crossing: false,
             answers_only: false,
             moving: 0,
             standby: None,
@@ -277,6 +281,7 @@ impl Link {
     fn ask_over(&mut self, id: ConnId, actions: &mut Vec<Action>) {
         self.proposed = self.proposed.max(self.floor) + 1;
         self.state = State::Asking(id);
+        self.told_of_crossing = false;
         actions.push(Action::Connect(id, self.proposed));
     }
 
@@ -310,7 +315,11 @@ impl Link {
             return;
         }
         match self.state {
-            State::Asking(_) if self.me < self.peer => {
+            // The first request that crosses this end's own is turned down, so that no two yield to each other: the peer takes this
+            // end's when it arrives, and asks no more. One that comes again over another rail says that it has not arrived. Its rail may
+            // be dead, and the connection manager tells so only after seconds, while the peer's works.
+            State::Asking(own) if self.me < self.peer && !(self.told_of_crossing && own.rail != id.rail) => {
+                self.told_of_crossing |= own.rail != id.rail;
                 actions.push(Action::Reject(id, Refusal::SimultaneousOpen));
                 return;
             }

@@ -43,10 +43,10 @@ impl Link {
         self.rail().into_iter().for_each(|rail| self.rails.failed(rail));
     }
 
-    /// The port of a rail lost its link, or its device failed.
+    /// The port of a rail lost its link, or its device failed. A connection that stands by there is not given up for that: nothing goes over
+    /// it, its queue pair is there when the link is, and the peer, which may be the one that makes them, knows nothing of this port.
     pub(super) fn rail_down(&mut self, rail: u8, actions: &mut Vec<Action>) {
         self.rails.set_down(rail, true);
-        self.drop_standby_on(rail, actions);
         self.leave_dead_rail(actions);
     }
 

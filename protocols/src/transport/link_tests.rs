@@ -272,8 +272,8 @@ fn a_connection_that_stands_by_takes_the_place_of_one_that_broke_without_the_con
     assert!(matches!(done[..], [Action::Resume(_)]) && link.id() == Some(on(1, 7)));
     // Of another rail than the one in use.
     assert_eq!(actions(&mut link, Event::StandsBy(on(1, 8))), [Action::Disconnect(on(1, 8))]);
-    actions(&mut link, Event::StandsBy(on(0, 9)));
-    assert_eq!(actions(&mut link, Event::RailDown(0)), [Action::Disconnect(on(0, 9))]);
+    assert_eq!(actions(&mut link, Event::StandsBy(on(0, 9))), []);
+    assert_eq!(actions(&mut link, Event::RailDown(0)), [], "it waits for the link as well as for its turn");
 }
 
 /// A fuzzer found it: the connection in use was given up as one that stands by on its rail, and each move over it failed.
@@ -375,6 +375,27 @@ fn a_connection_that_was_adopted_goes_to_the_best_rail_as_any_other() {
         link.returns_to()
     });
     assert_eq!(ends, [Some(1), None], "one of its ends has it go");
+}
+
+/// The higher rank knows of a port without a link, and the lower one asked where nobody was: it turned the other one down for seconds.
+#[test]
+fn a_request_that_comes_again_over_another_rail_is_taken_in_place_of_ones_own() {
+    for (rail, is_taken) in [(0, false), (1, true)] {
+        let mut link = alone(2);
+        actions(&mut link, Event::Wanted);
+        actions(&mut link, Event::Begun(on(0, 1)));
+        assert_eq!(actions(&mut link, Event::Resolved(on(0, 1))), [Action::Connect(on(0, 1), 1)]);
+        let first = actions(&mut link, Event::Request(on(rail, 2), hello_of(2, 1)));
+        assert_eq!(
+            first,
+            [Action::Reject(on(rail, 2), Refusal::SimultaneousOpen)],
+            "this one's may be there"
+        );
+        let again = actions(&mut link, Event::Request(on(rail, 3), hello_of(2, 2)));
+        let accepts =
+            [Action::Disconnect(on(0, 1)), Action::Discard, Action::Accept(on(1, 3), hello_of(2, 2))];
+        assert_eq!(again == accepts, is_taken, "over rail {rail}: {again:?}");
+    }
 }
 
 #[test]

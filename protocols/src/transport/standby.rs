@@ -21,7 +21,7 @@ use crate::rt::{BufferGuard, Completed, QpHandle, WaitPoint};
 use std::hash::{Hash, Hasher};
 use std::rc::Rc;
 use std::task::Context;
-use weft_verbs::{CmEvent, Result, Verbs, VerbsError};
+use weft_verbs::{CmEvent, Nanos, Result, Verbs, VerbsError};
 
 /// Receives that a queue pair takes beside those of which the peer is told: a request and an answer, or two requests that cross.
 const BESIDE: u32 = 2;
@@ -177,6 +177,17 @@ impl<V: Verbs> Driver<V> {
         }
     }
 
+    /// The device of a rail has failed: what stands by there never serves.
+    pub(super) fn drop_standbys_on(&mut self, rail: u8) {
+        let on_rail = self.ids.iter().filter(|(id, _)| id.rail == rail);
+        let on_rail: Vec<_> = on_rail.map(|(id, index)| (*id, *index)).collect();
+        for (id, index) in on_rail {
+            if self.end_standby(index, id) {
+                self.shared.rail(rail).connector.disconnect(id.id);
+            }
+        }
+    }
+
     /// Gives the connection that stands by up.
     fn drop_standby(&mut self, index: usize) {
         let id = self.shared.with_peer(index, |peer| peer.standby.as_ref().map(Standby::id));
@@ -228,9 +239,31 @@ impl<V: Verbs> Driver<V> {
                     None => self.drop_standby(index),
                 }
             }
-            _ => drop(self.end_standby(index, of)),
+            _ => {
+                let stood_by = shared
+                    .with_peer(index, |peer| peer.standby.as_ref().is_some_and(|standby| standby.ready));
+                self.end_standby(index, of);
+                if stood_by {
+                    self.stands_by_again(index);
+                }
+            }
         }
         true
+    }
+
+    /// What stood by has ended at its other end, and that may be the one that makes none: another one is made some time from now, so that
+    /// two of which one always ends it make no more than that. One that never stood by is made when it is needed.
+    fn stands_by_again(&self, index: usize) {
+        let shared = Rc::clone(&self.shared);
+        let makes = shared.config.me < shared.rank_at(index);
+        if !makes || shared.config.hold_off == Nanos::MAX {
+            return;
+        }
+        let over = shared.rt.sleep(shared.config.hold_off);
+        drop(shared.rt.clone().spawn(async move {
+            over.at(("stands by again", index)).await;
+            shared.with_peer(index, |peer| shared.wants_standby(index, peer));
+        }));
     }
 
     fn ask_for_standby(&mut self, index: usize, id: ConnId) {

@@ -108,6 +108,43 @@ fn a_cut_that_nobody_tells_of_is_found_by_the_retries_and_a_rail_that_stays_dead
     }
 }
 
+/// The higher rank gave it up as its port lost its link, and the lower one, which makes them, made none, or went on holding its own end.
+#[test]
+fn a_connection_that_stands_by_is_there_when_its_rail_has_its_link_again() {
+    for (node, lasts) in [(0, ms(5)), (1, ms(5)), (1, Nanos::from_secs(80))] {
+        let cluster = Cluster::railed(2, 2, 1, Wait::Notify);
+        let arrived = stream(&cluster, 20, us(50));
+        cluster.plan(ms(4), Fault::PortDown { node: NodeId(node), port: 2, lasts: Some(lasts) });
+        cluster.run(lasts + ms(50));
+        in_order(&arrived.borrow(), 20);
+        let queues = || cluster.fabric.stats().alive.iter().map(|node| node.qps).collect::<Vec<_>>();
+        assert_eq!(queues(), [2, 2], "n{node}, {lasts}: one is in use, and one stands by");
+        cluster.plan(cluster.fabric.now(), Fault::PortDown { node: NodeId(0), port: 1, lasts: None });
+        cluster.run(us(100));
+        assert_eq!(cluster.members[0].mesh.rail(rank(1)), Some(1), "n{node}, {lasts}: it is used");
+    }
+}
+
+/// The lower rank, whose port has its link, asked over the dead rail, and turned the other one down until its connection manager gave up.
+#[test]
+fn two_that_ask_at_once_over_different_rails_meet_over_the_one_that_works() {
+    let cluster = Cluster::railed(2, 2, 1, Wait::Notify);
+    cluster.plan(Nanos(1), Fault::PortDown { node: NodeId(1), port: 1, lasts: None });
+    let met = Rc::new(Cell::new(0));
+    for (me, member) in cluster.members.iter().enumerate() {
+        let (rt, mesh, met) = (member.rt.clone(), member.mesh.clone(), Rc::clone(&met));
+        drop(member.rt.spawn(async move {
+            let mut inbox = mesh.open(CHANNEL).expect("free");
+            rt.sleep_until(ms(1)).await;
+            mesh.send(rank(1 - me), CHANNEL, &[1]).expect("there is room");
+            assert!(matches!(inbox.recv().await, Some(Incoming::Message(_))));
+            met.set(met.get() + 1);
+        }));
+    }
+    cluster.run(ms(5));
+    assert_eq!((met.get(), cluster.members[0].mesh.rail(rank(1))), (2, Some(1)));
+}
+
 /// A fuzzer found it: a client of files whose server died while they were connected over the other rail probed it for ever, and each probe
 /// ended well without a packet.
 #[test]
