@@ -1,16 +1,17 @@
 //! Finding out that a link is dead, beyond what ports and adapters tell: probes, and the notice that the address has changed.
 //!
 //! An adapter that repeats a request for seconds says nothing meanwhile, and a stream that only waits for the peer to use what it
-//! advertised sends nothing that could be repeated. So where the options ask for it, an end that has something open with a peer sends
-//! a probe when it heard nothing for half of the interval, and takes the link for dead when it heard nothing for the other half.
-//! Anything that arrives is an answer.
+//! advertised sends nothing that could be repeated. So where the options ask for it, an end that has something open with a peer asks
+//! when it heard nothing for half of the interval, and takes the link for dead when it heard nothing for the other half. Anything that
+//! arrives is an answer, and so is what the peer's adapter has done. The question is to the adapter: the link is in doubt, and what the
+//! peer's node says may wait behind a write of its own.
 
 use super::Failover;
 use super::endpoint::Failure;
 use super::message::Message;
 use super::service::{CHANNEL, Sdp, Shared};
 use super::socket::Socket;
-use crate::transport::{Rank, SendError};
+use crate::transport::Rank;
 use weft_verbs::{Nanos, Verbs};
 
 impl<V: Verbs> Sdp<V> {
@@ -43,21 +44,21 @@ impl<V: Verbs> Sdp<V> {
                 mesh.suspect(peer);
                 asked = false;
             } else if self.has_open(peer) {
-                asked = self.ask(peer);
+                self.count(|stats| &mut stats.probes);
+                mesh.touch(peer);
+                asked = true;
             }
         }
     }
 
-    /// Asks a peer whether it is there. True if it is asked: by the question, or by the messages that leave no room for it. Where there is no
-    /// memory for the question its asker asks again.
-    pub(super) fn ask(&self, peer: Rank) -> bool {
+    /// Asks a peer's node whether it is there, unless the messages that leave no room for the question ask already. Where there is no memory
+    /// for it, its asker asks again.
+    pub(super) fn ask(&self, peer: Rank) {
         let mut bytes = Vec::new();
         Message::Probe.encode(&mut bytes);
-        let sent = self.shared.mesh.send(peer, CHANNEL, &bytes);
-        if sent.is_ok() {
+        if self.shared.mesh.send(peer, CHANNEL, &bytes).is_ok() {
             self.count(|stats| &mut stats.probes);
         }
-        !matches!(sent, Err(SendError::Memory(_)))
     }
 
     /// Whether an end here waits for something of the peer: an acknowledgement, an answer, credits, the use of what it advertises, or

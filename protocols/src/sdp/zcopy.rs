@@ -21,6 +21,10 @@ use weft_verbs::{MemoryRegion, RemoteSlice, SendOp, Verbs, WcError};
 /// The most bytes that are brought at a time for a user who has no buffer for them.
 const FETCH: u32 = 256 * 1024;
 
+/// The most bytes that are written or read by one operation. What both nodes say meanwhile waits behind it: a whole buffer as one of
+/// them would keep each of them silent for so long that the other one takes the link, or the peer, for dead.
+const PART: u32 = 1024 * 1024;
+
 /// What a segment waits for.
 enum Step<V: Verbs> {
     /// Something of the peer.
@@ -90,8 +94,7 @@ impl<V: Verbs> Sdp<V> {
             (segment.placed, segment.end) = (at + len, end.sent() + u64::from(len));
             return Step::Data(segment.mr.clone(), at, len);
         }
-        let most = left.min(self.shared.mesh.longest_operation());
-        let sink = end.sink().and_then(|sink| sink.slice(0..most.min(sink.len)));
+        let sink = end.sink().and_then(|sink| sink.slice(0..left.min(sink.len)));
         if sink.is_none() && !end.may_offer() {
             return Step::Wait;
         }
@@ -109,17 +112,29 @@ impl<V: Verbs> Sdp<V> {
         Step::Send(outgoing)
     }
 
+    /// What one operation moves of a range, so many bytes of which were moved already.
+    fn part(&self, range: RemoteSlice, moved: u32) -> Option<RemoteSlice> {
+        let len = (range.len - moved).min(PART).min(self.shared.mesh.longest_operation());
+        range.slice(moved..moved + len)
+    }
+
     /// Writes into the peer's user's buffer, until that is certain.
     async fn write(self, socket: Rc<Socket<V>>, mr: V::Mr, at: u32, to: RemoteSlice) {
         let Shared { mesh, stats, .. } = &*self.shared;
-        let mut tries = 0;
+        let (mut tries, mut written) = (0, 0);
         let done = loop {
-            if socket.end.borrow().failure().is_some() || self.is_over(socket.peer) {
-                break false;
+            if written == to.len {
+                break true;
             }
-            let guard = BufferGuard::Range { mr: mr.clone(), at, len: to.len };
-            match mesh.post_list_directly(socket.peer, [(SendOp::Write { to, imm: None }, guard)]).await {
-                Ok(_) => break true,
+            let ended = socket.end.borrow().failure().is_some() || self.is_over(socket.peer);
+            let Some(part) = self.part(to, written).filter(|_| !ended) else { break false };
+            let guard = BufferGuard::Range { mr: mr.clone(), at: at + written, len: part.len };
+            let list = [(SendOp::Write { to: part, imm: None }, guard)];
+            match mesh.post_list_directly(socket.peer, list).await {
+                Ok(_) => {
+                    written += part.len;
+                    continue;
+                }
                 // They go as data.
                 Err(OpError::NotExecuted(NotExecuted::OtherRail(_))) => break false,
                 Err(error) if is_repeated(error, &mut tries) => stats.borrow_mut().repeated += 1,
@@ -155,13 +170,12 @@ impl<V: Verbs> Sdp<V> {
     /// many; otherwise, or if the user is gone, they wait to be read.
     pub(super) fn fetch(&self, socket: &Rc<Socket<V>>, into: Option<(V::Mr, OneshotSender<Option<Came>>)>) {
         let Some((at, source)) = socket.next_source().filter(|_| self.may_fetch(socket)) else { return };
-        let most = source.len.min(self.shared.mesh.longest_operation());
         let (place, told) = match into {
             Some((mr, told)) => {
-                let len = most.min(mr.len() as u32);
+                let len = source.len.min(mr.len() as u32);
                 (BufferGuard::Range { mr, at: 0, len }, Some(told))
             }
-            None => match self.place(most) {
+            None => match self.place(source.len) {
                 Some(place) => (place, None),
                 // They stay where they are until there is memory: who reads looks again then.
                 None => return self.tries_later(socket),
@@ -195,19 +209,28 @@ impl<V: Verbs> Sdp<V> {
         told: Option<OneshotSender<Option<Came>>>,
     ) {
         let Shared { mesh, stats, lent, .. } = &*self.shared;
-        let mut tries = 0;
+        let (mut tries, mut brought) = (0, 0);
         let done = loop {
-            if socket.end.borrow().failure().is_some() || self.is_over(socket.peer) {
-                break false;
+            if brought == from.len {
+                break true;
             }
-            let list = [(SendOp::Read { from }, place.share())];
+            let ended = socket.end.borrow().failure().is_some() || self.is_over(socket.peer);
+            let Some(part) = self.part(from, brought).filter(|_| !ended) else { break false };
+            let into = match place.share() {
+                BufferGuard::Range { mr, at, .. } => {
+                    BufferGuard::Range { mr, at: at + brought, len: part.len }
+                }
+                // It is shorter than a part.
+                block => block,
+            };
+            let list = [(SendOp::Read { from: part }, into)];
             let is_cancelled = !socket.end.borrow().has_ended();
             let posted = match is_cancelled {
                 true => mesh.post_list_directly(socket.peer, list).await,
                 false => mesh.post_list(socket.peer, list).await,
             };
             match posted {
-                Ok(_) => break true,
+                Ok(_) => brought += part.len,
                 // Its sender cancels it. The user's buffer is free again.
                 Err(OpError::NotExecuted(NotExecuted::OtherRail(_))) => break false,
                 Err(error) if is_repeated(error, &mut tries) => stats.borrow_mut().repeated += 1,

@@ -5,7 +5,7 @@ use super::carried::BEFORE_IT_IS_TRIED_AGAIN;
 use super::driver::Driver;
 use super::mesh::Shared;
 use super::peer::Peer;
-use crate::rt::{BufferGuard, Local, Rt, Sleep};
+use crate::rt::{BufferGuard, Local, Pending, Rt, Sleep};
 use std::collections::VecDeque;
 use std::future::Future;
 use std::pin::Pin;
@@ -102,7 +102,7 @@ impl<V: Verbs> Driver<V> {
             return;
         }
         if peer.session.first_kept() == peer.probe_from {
-            self.shared.touch(index, peer);
+            drop(self.shared.touch(index, peer));
         }
         self.shared.list_probe(index, peer);
     }
@@ -110,15 +110,16 @@ impl<V: Verbs> Driver<V> {
 
 impl<V: Verbs> Shared<V> {
     /// Finds out whether a peer is there: an empty write touches nothing and needs neither key nor credit (IBA 9.7.4.1.5, a length of
-    /// zero), and fails if there is nobody.
-    pub(super) fn touch(&self, index: usize, peer: &mut Peer<V>) {
-        let Some(queue) = peer.standing().filter(|queue| queue.room() > 0) else { return };
+    /// zero), and fails if there is nobody. Says how that ends, if there is a connection, and room for it.
+    pub(super) fn touch(&self, index: usize, peer: &mut Peer<V>) -> Option<Pending<V>> {
+        let queue = peer.standing().filter(|queue| queue.room() > 0)?;
         let empty = SendOp::Write { to: RemoteSlice::default(), imm: None };
         let posted = queue.post(empty, Local::Guarded(BufferGuard::Nothing));
         self.stats.borrow_mut().probes += 1;
         if posted.is_err() {
             self.broken(index, peer);
         }
+        posted.ok()
     }
 
     /// An acknowledgement waits for a message that may carry it. If no more can be kept until the peer acknowledges some, none will

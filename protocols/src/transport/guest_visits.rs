@@ -186,7 +186,7 @@ async fn renew<V: Verbs>(shared: Rc<Shared<V>>, index: usize) {
                 match peer.session.sign_of_life() {
                     Some(header) => shared.send_control(index, peer, header),
                     // It may send nothing. If its server has forgotten it meanwhile, nothing else would tell it so.
-                    None => shared.touch(index, peer),
+                    None => drop(shared.touch(index, peer)),
                 }
             }
             true

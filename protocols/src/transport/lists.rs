@@ -117,7 +117,10 @@ impl<V: Verbs> Mesh<V> {
                 }));
         }
         match error {
-            None => Ok(buffers),
+            None => {
+                shared.with_peer(index, |peer| peer.heard += 1);
+                Ok(buffers)
+            }
             Some(error) => {
                 shared.stats.borrow_mut().unknown_outcomes += u64::from(matches!(error, OpError::Unknown(_)));
                 Err(error)

@@ -68,7 +68,7 @@ pub(super) struct Peer<V: Verbs> {
     pub(super) early: VecDeque<Completed<V>>,
     /// Receive buffers whose messages were handed on, to be posted again.
     pub(super) spent: Vec<BufferGuard<V>>,
-    /// Frames that arrived.
+    /// Signs of life: frames that arrived, and what its adapter has carried out.
     pub(super) heard: u64,
     /// How often the connection went over to another rail.
     pub(super) moves: u64,

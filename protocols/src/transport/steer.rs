@@ -4,6 +4,7 @@ use super::Rank;
 use super::link::Event;
 use super::mesh::Mesh;
 use crate::rt::sync::{Changed, oneshot};
+use std::rc::Rc;
 use weft_verbs::{Nanos, Verbs};
 
 impl<V: Verbs> Mesh<V> {
@@ -87,8 +88,23 @@ impl<V: Verbs> Mesh<V> {
         }
     }
 
-    /// How many frames have arrived from a peer: messages, acknowledgements, whatever. While that stays the same it gives no sign of
-    /// life.
+    /// Has a peer's adapter answer, which waits for nothing that its node has to say: [`heard`](Mesh::heard) counts that. Where what this
+    /// node has to say leaves no room for the question, the answer to that is one.
+    pub fn touch(&self, peer: Rank) {
+        let Some(index) = self.peer(peer) else { return };
+        let Some(pending) = self.shared.with_peer(index, |peer| self.shared.touch(index, peer)) else {
+            return;
+        };
+        let shared = Rc::clone(&self.shared);
+        drop(self.shared.rt.spawn(async move {
+            if pending.await.0.is_ok() {
+                shared.with_peer(index, |peer| peer.heard += 1);
+            }
+        }));
+    }
+
+    /// How many signs of life a peer has given: frames that have arrived, messages, acknowledgements, whatever; and lists of one-sided
+    /// operations that its adapter has carried out, behind which the rest waits.
     pub fn heard(&self, from: Rank) -> u64 {
         self.peer(from).map_or(0, |index| self.shared.with_peer(index, |peer| peer.heard))
     }

@@ -314,6 +314,54 @@ fn probes_do_not_take_a_peer_that_answers_for_dead_and_end_when_nothing_is_open(
     assert!(cluster.members.iter().all(|member| member.rt.audit().timers == 0));
 }
 
+/// Sends buffers of so many bytes over so many streams at once, into buffers that wait for them or that come later: how often the link was
+/// taken for dead within a second, and how many buffers have arrived.
+fn long_buffers(options: SdpOptions, (streams, bytes): (u16, u32), wait: bool) -> (u64, u16) {
+    let cluster = Cluster::new(2, 8, Wait::Poll);
+    let [(near_rt, near), (far_rt, far)] = [0, 1].map(|node| sockets(&cluster.members[node], options));
+    let arrived = Rc::new(Cell::new(0));
+    for port in 0..streams {
+        let (near, far, near_rt, far_rt) = (near.clone(), far.clone(), near_rt.clone(), far_rt.clone());
+        let counts = Rc::clone(&arrived);
+        drop(far_rt.clone().spawn(async move {
+            let stream = far.bind(port).expect("free").accept().await.expect("one comes");
+            far_rt.sleep_until(ms(if wait { 1 } else { 3 })).await;
+            let (received, _) = stream.recv(far.buffer(bytes).expect("memory")).await;
+            if received == Ok(bytes) {
+                counts.set(counts.get() + 1);
+            }
+            let _ = stream.read(&mut [0]).await;
+        }));
+        drop(near_rt.clone().spawn(async move {
+            let stream = near.connect(rank(1), port).await.expect("the server listens");
+            near_rt.sleep_until(ms(2)).await;
+            let _ = stream.send(near.buffer(bytes).expect("memory"), bytes).await;
+            let _ = stream.close().await;
+        }));
+    }
+    cluster.run(Nanos::from_secs(1));
+    (near.stats().found_dead + far.stats().found_dead, arrived.get())
+}
+
+/// A buffer was one operation, and what its node said meanwhile was behind it: the link was taken for dead, and on the next one the same
+/// operation began again, for ever.
+#[test]
+fn a_link_is_not_taken_for_dead_while_long_buffers_go_over_it_however_many_streams_have_some() {
+    let options = SdpOptions { probe: Some(ms(1)), give_up: Nanos::MAX, ..OPTIONS() };
+    for wait in [true, false] {
+        assert_eq!(long_buffers(options, (1, 64 << 20), wait), (0, 1), "one of 2.7 ms");
+        assert_eq!(long_buffers(options, (24, 2 << 20), wait), (0, 24), "some that come to as much");
+    }
+}
+
+#[test]
+fn a_peer_is_not_given_up_while_a_buffer_goes_there_that_takes_longer_than_the_patience_with_it() {
+    let options = SdpOptions { give_up: ms(2), ..OPTIONS() };
+    for wait in [true, false] {
+        assert_eq!(long_buffers(options, (1, 64 << 20), wait), (0, 1));
+    }
+}
+
 /// What is kept alive has something open from its question on, however long a peer may be silent until it is given up.
 #[test]
 fn probes_find_the_dead_link_of_a_reader_whose_stream_is_kept_alive_and_never_given_up() {

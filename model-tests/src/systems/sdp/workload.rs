@@ -151,6 +151,9 @@ fn yes() -> bool {
 /// in the 10 s that a scenario has to settle, where the transport takes one at a time and each is acknowledged 1 ms later.
 const MESSAGES: u32 = 8_000;
 
+/// A long request, in one call.
+const LONG: u32 = 1 << 24;
+
 impl SdpWork {
     /// One client a machine that makes so many small requests, each on a connection of its own.
     pub fn of(requests: u32) -> SdpWork {
@@ -247,7 +250,13 @@ impl SdpWork {
         // A recall is one of both directions, of which the writer beside a reader knows nothing.
         let duplex = dice.one_in(3) && work.recall == 0;
         let wants_first = work.zcopy_threshold > 0 && work.owned_reads && dice.one_in(2);
-        SdpWork { failover, modes, resize, duplex, call, requests, wants_first, ..work }
+        let work = SdpWork { failover, modes, resize, duplex, call, requests, wants_first, ..work };
+        // One buffer that a link carries for longer than it may be silent. Over another rail it goes through private buffers.
+        let long = work.probe.is_some() && work.zcopy_threshold > 0 && buffer_bytes == 8_192;
+        match long && dice.one_in(4) {
+            true => SdpWork { clients: 1, bytes: LONG, call: LONG, requests: Some(1), ..work },
+            false => work,
+        }
     }
 
     /// How much work there is.
