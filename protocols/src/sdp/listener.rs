@@ -18,9 +18,15 @@ pub(super) struct Backlog<V: Verbs> {
 }
 
 impl<V: Verbs> Backlog<V> {
-    /// Whether no more connections are taken.
+    /// Whether no more connections are taken. Those that failed before anybody accepted them, and left nothing to be read, keep nobody out:
+    /// a client that asked again and again while its link was cut would find its own.
     pub fn is_full(&self) -> bool {
-        self.waiting.borrow().len() >= self.options.backlog as usize
+        let mut waiting = self.waiting.borrow_mut();
+        let most = self.options.backlog as usize;
+        if waiting.len() >= most {
+            waiting.retain(|socket| socket.lives() || socket.has_unread());
+        }
+        waiting.len() >= most
     }
 
     /// Another connection waits.

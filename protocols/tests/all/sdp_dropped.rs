@@ -7,6 +7,8 @@ use std::rc::Rc;
 use weft_protocols::sdp::message::{Greeting, Handle, Header, Message};
 use weft_protocols::sdp::{CHANNEL, SdpError, SdpOptions};
 use weft_protocols::transport::Incoming;
+use weft_sim::NodeId;
+use weft_sim::fault::{Fault, Link, Way};
 use weft_verbs::{Nanos, Wait};
 
 /// Sends a range without a copy, and then bytes through private buffers.
@@ -273,4 +275,27 @@ fn what_comes_for_a_stream_that_nobody_gave_up_is_out_of_turn() {
     cluster.run(ms(100));
     let stats = sdp.stats();
     assert_eq!((sdp.streams(), stats.late, stats.out_of_turn, stats.malformed), (0, 0, 3, 0));
+}
+
+/// All that it had asked for while its link was cut comes at once, and is answered by an abort: the listener's backlog was full of that.
+#[test]
+fn a_client_that_gave_up_asking_again_and_again_finds_room_at_the_listener_when_its_link_is_there() {
+    let cluster = Cluster::new(2, 1, Wait::Poll);
+    let options = SdpOptions { backlog: 2, connect_timeout: Some(ms(1)), ..OPTIONS() };
+    let [(near_rt, near), (_, far)] = [0, 1].map(|node| sockets(&cluster.members[node], options));
+    let listener = far.bind(PORT).expect("free");
+    let link = Link::Port(NodeId(1), 1);
+    cluster.plan(Nanos(1), Fault::Cut { link, way: Way::Both, lasts: Some(ms(20)) });
+    let connected = Rc::new(Cell::new(None));
+    let tell = Rc::clone(&connected);
+    drop(near_rt.clone().spawn(async move {
+        for _ in 0..4 {
+            assert_eq!(near.connect(rank(1), PORT).await.map(drop), Err(SdpError::TimedOut));
+        }
+        near_rt.sleep_until(ms(200)).await;
+        tell.set(Some(near.connect(rank(1), PORT).await.map(drop)));
+    }));
+    cluster.run(ms(300));
+    assert_eq!(connected.take(), Some(Ok(())));
+    drop(listener);
 }
