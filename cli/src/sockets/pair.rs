@@ -17,7 +17,7 @@ use weft_hw::{Driver, Ended, Hw, HwContext};
 use weft_protocols::rt::{Program, Rt, RtConfig};
 use weft_protocols::sdp::message::LONGEST_CONTROL;
 use weft_protocols::sdp::{Sdp, SdpOptions};
-use weft_protocols::transport::{Cause, Mesh, MeshConfig, Rank, TransportError};
+use weft_protocols::transport::{Cause, MOST_RAILS, Mesh, MeshConfig, Rank, TransportError};
 use weft_verbs::{AckTimeout, ConnectionManager, Context, Host, Nanos, Retries, Service, VerbsError, Wait};
 
 /// The socket's port within the mesh of two.
@@ -29,8 +29,6 @@ const ACK_TIMEOUT: u8 = 12;
 /// How long an acknowledgement waits for a message that carries it: an answer of a slow machine comes in less. Each time that it is over a node
 /// that sleeps is woken, mostly for nothing, since an answer has carried it; and it is well below the 50 ms after which a peer is probed.
 const ACK_DELAY: Nanos = Nanos::from_millis(20);
-/// The most rails, of which a mesh takes four.
-const MOST_RAILS: usize = 4;
 
 /// Which of the two this end is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -59,6 +57,9 @@ pub struct Devices {
 impl Devices {
     /// Opens the devices that were named, or all that can be opened and have an IP address.
     pub fn open(over: &Over) -> Result<Devices, Failure> {
+        if over.devices.len() > MOST_RAILS {
+            return Err(Failure::bad_input(format!("--device: no more than {MOST_RAILS}")));
+        }
         let found = Choice::at(&over.devices, &over.at).open_every()?;
         let (contexts, addresses) = found.into_iter().unzip();
         let (spin, traffic_class) = (Nanos::from_micros(over.spin.into()), over.traffic_class);
@@ -87,7 +88,8 @@ const BUFFER_BYTES: u32 = 32 * 1_024;
 /// How long one waits for the other end.
 #[derive(Clone, Copy)]
 pub enum Waits {
-    /// For ever, as one does at a pipe: an end of it may be stopped for as long as somebody likes.
+    /// For ever, as one does at a pipe: what an end of it reads from or writes to may be stopped for as long as somebody likes. An end that
+    /// is stopped itself is given up as one that is away.
     Forever,
     /// As long as it is there, however long that takes: its disk may be slow.
     WhileItLives,

@@ -11,7 +11,7 @@ use crate::progress::Progress;
 use crate::table::count;
 use crate::{interrupt, output};
 use std::cell::RefCell;
-use std::fs::File;
+use std::fs::{self, File, Metadata};
 use std::future::ready;
 use std::io::{self, IsTerminal, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -78,15 +78,24 @@ pub fn cp(args: &CpArgs) -> Result<Exit, Failure> {
     }
 }
 
+/// A file that is to be sent, and its length.
+fn opened(file: &Path) -> Result<(File, u64), Failure> {
+    let wrong = |why: io::Error| Failure::bad_input(format!("{}: {why}", file.display()));
+    let len_of = |meta: Metadata| match meta.is_file() {
+        true => Ok(meta.len()),
+        false => Err(Failure::bad_input(format!("{} is no file", file.display()))),
+    };
+    // To open a named pipe waits for a writer, and Ctrl-C does not end that.
+    len_of(fs::metadata(file).map_err(wrong)?)?;
+    let source = File::open(file).map_err(wrong)?;
+    let len = len_of(source.metadata().map_err(wrong)?)?;
+    Ok((source, len))
+}
+
 fn put(file: &Path, to: &Target, port: u16, over: &Over) -> Result<Exit, Failure> {
     let name = to.name_of(file).map_err(Failure::bad_input)?;
-    let wrong = |why: io::Error| Failure::bad_input(format!("{}: {why}", file.display()));
-    let source = File::open(file).map_err(wrong)?;
-    let meta = source.metadata().map_err(wrong)?;
-    if !meta.is_file() {
-        return Err(Failure::bad_input(format!("{} is no file", file.display())));
-    }
-    let (len, place) = (meta.len(), Endpoint::new(&*to.node, port));
+    let (source, len) = opened(file)?;
+    let place = Endpoint::new(&*to.node, port);
     let devices = Devices::open(over)?;
     let pair =
         calls(meet::call(&place, &interrupt::requested)?, devices, soon(over), COPY, Waits::WhileItLives)?;
@@ -216,4 +225,26 @@ pub(super) fn course(began: Instant, mesh: MeshStats) -> String {
 /// Says something to whoever watches; standard output is for data. Names of files are what others have sent.
 pub(super) fn say(line: &str) {
     let _ = writeln!(io::stderr().lock(), "weft: {}", output::shown(line));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::process::Command;
+    use std::sync::mpsc;
+    use std::thread;
+
+    #[test]
+    fn what_is_no_file_is_refused_and_nobody_waits_for_it() {
+        let pipe = std::env::temp_dir().join(format!("weft-run-pipe-{}", std::process::id()));
+        assert!(Command::new("mkfifo").arg(&pipe).status().is_ok_and(|status| status.success()));
+        let (tells, told) = mpsc::channel();
+        let path = pipe.clone();
+        // Who opens it waits for good.
+        let _ = thread::spawn(move || tells.send(opened(&path).map(drop).map_err(|why| why.to_string())));
+        let end = told.recv_timeout(Duration::from_secs(20));
+        let _ = fs::remove_file(&pipe);
+        let why = end.expect("it ends").expect_err("it is no file");
+        assert!(why.ends_with("is no file"), "{why}");
+    }
 }

@@ -3,9 +3,10 @@
 
 use super::aside::Aside;
 use crate::part::part_beside;
-use std::fs::{self, File, OpenOptions};
+use std::fs::{self, File, OpenOptions, Permissions};
 use std::io::{self, Read, Write};
 use std::mem;
+use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::{self, Receiver, Sender};
@@ -82,9 +83,9 @@ impl<B: Stream, P: Fn() -> io::Result<(B, UnixStream)>> Store for Folder<P> {
         let (place, tells) = (to.clone(), self.tells.clone());
         let opened = aside.make(move || {
             // Before a byte is moved: some names no file can have, and in a folder that cannot be opened none can be put on the disk.
-            may_be_called(&place)?;
+            let older = may_be_called(&place)?;
             let folder = place.parent().map(File::open).transpose()?;
-            let file = OpenOptions::new().write(true).create_new(true).open(&path)?;
+            let file = create(&path, older)?;
             Ok((Part { file: Arc::new(file), path, named: false, tells }, folder))
         });
         let (part, folder) = opened.await?;
@@ -154,13 +155,23 @@ impl<B: Stream> Partial for Unfinished<B> {
     }
 }
 
-/// Whether a file may get this name: no folder has it, and the file system takes it.
-fn may_be_called(name: &Path) -> io::Result<()> {
+/// Whether a file may get this name: no folder has it, and the file system takes it. The permissions of the file that has it, if one has.
+fn may_be_called(name: &Path) -> io::Result<Option<u32>> {
     match fs::symlink_metadata(name) {
         Ok(there) if there.is_dir() => Err(io::ErrorKind::IsADirectory.into()),
+        Ok(there) => Ok(there.is_file().then(|| there.permissions().mode() & 0o777)),
         Err(why) if why.kind() != io::ErrorKind::NotFound => Err(why),
-        _ => Ok(()),
+        Err(_) => Ok(None),
     }
+}
+
+/// Creates a file with the permissions of the older one that it is to replace: whoever may not read that reads nothing of this one either.
+fn create(path: &Path, older: Option<u32>) -> io::Result<File> {
+    let mut options = OpenOptions::new();
+    let file = options.write(true).create_new(true).mode(older.unwrap_or(0o666)).open(path)?;
+    // The umask has taken of them what it takes of those of new files.
+    older.map_or(Ok(()), |mode| file.set_permissions(Permissions::from_mode(mode)))?;
+    Ok(file)
 }
 
 /// What a file is that has its name, and whose folder was put on the disk so.
@@ -280,6 +291,26 @@ mod tests {
         fs::create_dir(scratch.0.join("a")).expect("a folder");
         assert!(ended(file.finish()).is_err());
         assert_eq!(names(&scratch.0), ["a", "sub"]);
+    }
+
+    #[test]
+    fn a_file_that_replaces_another_one_may_be_read_by_those_alone_who_could_read_that_one() {
+        let scratch = Scratch::new("mode");
+        let (folder, _) = Folder::new(&scratch.0, pair);
+        let mode = |name: &str| {
+            let meta = fs::metadata(scratch.0.join(name)).expect("a file");
+            meta.permissions().mode() & 0o777
+        };
+        for kept in [0o600, 0o777, 0o640] {
+            fs::write(scratch.0.join("a"), "older").expect("written");
+            fs::set_permissions(scratch.0.join("a"), Permissions::from_mode(kept)).expect("its owner may");
+            let file = ended(folder.create("a", 0)).expect("created");
+            let part =
+                names(&scratch.0).into_iter().find(|name| name.ends_with(".part")).expect("it is there");
+            assert_eq!(mode(&part), kept, "also while it is on its way");
+            ended(file.finish()).expect("stored");
+            assert_eq!(mode("a"), kept);
+        }
     }
 
     #[test]

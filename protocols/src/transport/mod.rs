@@ -102,4 +102,5 @@ pub use guests::GuestConfig;
 pub use inbox::{Inbox, Incoming, Message};
 pub use mesh::{Mesh, MeshAudit, MeshStats};
 pub use place::{Placed, Strike};
+pub use rail::MOST_RAILS;
 pub use troubles::{Cause, Rejection, Trouble};

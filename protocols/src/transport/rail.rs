@@ -47,8 +47,8 @@ impl Down {
     }
 }
 
-/// The most rails that a mesh uses: those that a set has room for.
-pub(super) const MOST_RAILS: usize = 8;
+/// The most rails that a mesh uses.
+pub const MOST_RAILS: usize = 8;
 
 /// The rail of the next attempt to reach one peer.
 #[derive(Clone, Debug, Hash)]
