@@ -7,8 +7,9 @@
 //! nothing has changed, and the next use of the connection begins another hold-off. A user who plans a move tries the rail
 //! likewise ([`Mesh::answers`](super::Mesh::answers)).
 //!
-//! A connection that moves is fenced, drained and resumed as if it had broken. It has no one-sided operations to lose: on a
-//! worse rail they are carried by messages (`carried`).
+//! A connection that moves is fenced, drained and resumed as if it had broken. On any rail but that of memory it has no one-sided
+//! operations to lose: there they are carried by messages (`carried`). Of one that leaves the rail of memory, since another one is
+//! preferred, they end as they do when a connection breaks.
 
 use super::Cause;
 use super::driver::Driver;
