@@ -382,6 +382,7 @@ impl<V: Verbs> Ddss<V> {
         if !following.out.replace(true) {
             following.changed.notify();
             self.0.asked.borrow_mut().clear();
+            self.0.open.borrow().values().for_each(|Segment(open)| open.wake_all());
             self.part_from_all();
         }
     }
@@ -438,6 +439,9 @@ impl<V: Verbs> Ddss<V> {
             let died = open.home == party;
             if died && open.has_part() && open.name.is_given() {
                 self.0.named.borrow_mut().entry(open.name).or_insert_with(|| open.key());
+            }
+            if died {
+                open.wake_all();
             }
             !died
         });

@@ -61,6 +61,8 @@ impl<V: Verbs> Ddss<V> {
 
     /// At the home: does what the line of the segment at a place asks for.
     pub(super) fn step(&self, name: Name, at: Place, step: Step, header: u64) {
+        // It may be another node's turn from now on, also where there is nothing to do: whether that node lives is asked.
+        self.waits();
         match step {
             Step::Nothing => {}
             Step::Grant { to, id } => self.send_later(to, Message::Granted { id, name, at, header }),

@@ -58,7 +58,8 @@
 //!
 //! # What is not there yet
 //!
-//! What a node that died kept is not kept elsewhere. A lock whose home is not the data's; the daemon's rings.
+//! What a node that died kept is not kept elsewhere. A lock whose home is not the data's; the daemon's rings. A get or a put of a part of a
+//! segment; calls from many threads.
 
 mod allocate;
 mod error;
@@ -79,6 +80,7 @@ mod parties;
 mod parts;
 mod pool;
 mod put;
+mod queue;
 mod release;
 mod segment;
 mod service;

@@ -3,14 +3,15 @@
 use super::io::lacks_memory;
 use super::key::Place;
 use super::parties::Party;
+use super::queue::Queue;
 use super::service::Ddss;
 use super::{DdssError, Header, Key, Model, Name, Spec};
-use crate::rt::sync::Signal;
-use crate::rt::{BufferGuard, BufferPool};
+use crate::rt::{BufferGuard, BufferPool, leaf};
 use crate::transport::Rank;
-use std::cell::{Cell, RefCell};
-use std::collections::VecDeque;
+use std::cell::Cell;
+use std::future::poll_fn;
 use std::rc::Rc;
+use std::task::Poll;
 use weft_verbs::{Nanos, RemoteSlice, Verbs};
 
 /// Most bytes of slots that a get reads to have one of them.
@@ -62,10 +63,8 @@ pub(super) struct Open<V: Verbs> {
     closed: Cell<bool>,
     /// Its home has said that it is of an earlier incarnation: nothing is posted to it any more.
     died: Cell<bool>,
-    /// Tasks of the node in line for a turn, by number. The first one has it.
-    line: RefCell<VecDeque<u64>>,
-    numbers: Cell<u64>,
-    turn: Signal,
+    /// Tasks of the node in line for a turn.
+    line: Queue,
     /// Blocks for values and windows.
     values: BufferPool<V>,
 }
@@ -108,9 +107,7 @@ impl<V: Verbs> Open<V> {
             again: Cell::new(false),
             closed: Cell::new(false),
             died: Cell::new(false),
-            line: RefCell::default(),
-            numbers: Cell::new(0),
-            turn: Signal::new(),
+            line: Queue::default(),
             values,
         }
     }
@@ -206,7 +203,7 @@ impl<V: Verbs> Open<V> {
 
     /// Whether some task of the node has its turn.
     pub fn is_busy(&self) -> bool {
-        !self.line.borrow().is_empty()
+        !self.line.is_empty()
     }
 
     /// Whether a call that was dropped has left something to be found out, or to be given back.
@@ -217,11 +214,18 @@ impl<V: Verbs> Open<V> {
     /// From now on its calls end with [`DdssError::Released`].
     pub fn close(&self) {
         self.closed.set(true);
+        self.line.wake_all();
     }
 
     /// From now on its calls end with [`DdssError::Gone`].
     pub fn dies(&self) {
         self.died.set(true);
+        self.line.wake_all();
+    }
+
+    /// Its calls may have ended: those that wait for a turn are to look.
+    pub fn wake_all(&self) {
+        self.line.wake_all();
     }
 
     /// The segment has not been released, and its home has not said that it is gone, as far as this node knows.
@@ -293,19 +297,37 @@ impl<V: Verbs> Ddss<V> {
         self.turn_at(InLine::new(open)).await
     }
 
-    /// The same, at a place that the task has in the line.
+    /// The same, at a place that the task has in the line. Who has the turn may keep it, so that the wait ends with the segment, too.
     pub(super) async fn turn_at(&self, place: InLine<V>) -> Result<Turn<V>, DdssError> {
-        let turn = Turn::next(place, Some(self.clone())).await;
+        let open = Rc::clone(&place.open);
+        let turn = Turn::next(place, Some(self.clone()), || open.is_there().and_then(|()| self.check(&open)));
+        let turn = turn.await?;
         self.settle(&turn.open).await?;
         Ok(turn)
     }
 }
 
 impl<V: Verbs> Turn<V> {
-    async fn next(place: InLine<V>, settles: Option<Ddss<V>>) -> Turn<V> {
-        let open = Rc::clone(&place.open);
-        open.turn.until(|| open.line.borrow().front() == Some(&place.number)).await;
-        Turn { open, _place: place, settles }
+    /// The turn of a place, unless the wait for it ends with an error.
+    async fn next(
+        place: InLine<V>,
+        settles: Option<Ddss<V>>,
+        goes_on: impl Fn() -> Result<(), DdssError>,
+    ) -> Result<Turn<V>, DdssError> {
+        let InLine { open, number } = &place;
+        poll_fn(|cx| {
+            if open.line.is_first(*number) {
+                return Poll::Ready(Ok(()));
+            }
+            open.line.watch(*number, cx);
+            if let Err(why) = goes_on() {
+                return Poll::Ready(Err(why));
+            }
+            leaf();
+            Poll::Pending
+        })
+        .await?;
+        Ok(Turn { open: Rc::clone(open), _place: place, settles })
     }
 }
 
@@ -317,16 +339,13 @@ pub(super) struct InLine<V: Verbs> {
 
 impl<V: Verbs> InLine<V> {
     fn new(open: &Rc<Open<V>>) -> InLine<V> {
-        let number = open.numbers.replace(open.numbers.get() + 1);
-        open.line.borrow_mut().push_back(number);
-        InLine { open: Rc::clone(open), number }
+        InLine { open: Rc::clone(open), number: open.line.enter() }
     }
 }
 
 impl<V: Verbs> Drop for InLine<V> {
     fn drop(&mut self) {
-        self.open.line.borrow_mut().retain(|number| *number != self.number);
-        self.open.turn.notify();
+        self.open.line.leave(self.number);
     }
 }
 
@@ -335,7 +354,8 @@ impl<V: Verbs> Drop for Turn<V> {
         if let Some(ddss) = self.settles.take().filter(|_| self.open.is_unsettled()) {
             let open = Rc::clone(&self.open);
             drop(ddss.0.rt.clone().spawn(async move {
-                let _turn = Turn::next(InLine::new(&open), None).await;
+                // Whatever has become of the segment: somebody may wait for what is given back.
+                let _turn = Turn::next(InLine::new(&open), None, || Ok(())).await;
                 // A node that is shut down owes nothing.
                 while ddss.settle(&open).await.is_err_and(|why| lacks_memory(&why)) {
                     ddss.until_there_may_be_memory().await;

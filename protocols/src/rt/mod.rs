@@ -51,8 +51,8 @@ pub use qp_handle::{BrokenOff, Local, Pending, QpHandle};
 pub use shared_receives::SharedReceives;
 pub use slots::{BufferGuard, Completed, CompletionSink, Failed, Outcome};
 pub use wait::{Elapsed, Sleep, Timed, Yield};
-pub(crate) use wait_point::leaf_at;
 pub use wait_point::{At, WaitPoint};
+pub(crate) use wait_point::{leaf, leaf_at};
 
 use cqs::Cqs;
 use events::Routes;

@@ -8,6 +8,7 @@ mod ddss_lives;
 mod ddss_memory;
 mod ddss_named;
 mod ddss_transfers;
+mod ddss_waits;
 mod dsm_crash;
 mod dsm_crash_at_every_event;
 mod dsm_dropped;

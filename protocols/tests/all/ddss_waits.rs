@@ -1,0 +1,127 @@
+//! Calls at segments that wait for what does not come: for a node that died, or behind another task of their own node whose segment ends.
+
+use crate::common::{Cluster, ms, rank, us};
+use crate::ddss_crash::{MET, NODES, begin};
+use std::cell::{Cell, RefCell};
+use std::rc::Rc;
+use weft_protocols::ddss::{Ddss, DdssError, Held, Key, Model, Placement, Spec};
+use weft_protocols::members::Members;
+use weft_sim::fault::{Fault, Link, Way};
+use weft_sim::{NodeId, Sim};
+use weft_verbs::{Nanos, Wait};
+
+/// Longer than it takes to find out that a node is silent.
+const LEASE: Nanos = Nanos::from_millis(20);
+/// When something happens to a node.
+const HAPPENS: Nanos = Nanos::from_millis(45);
+
+/// What a task had come to, once it had.
+type Told<T> = Rc<RefCell<Option<T>>>;
+
+/// Nodes of which the first keeps a segment, and the second has its lock and does nothing more.
+struct Locked {
+    cluster: Cluster,
+    all: Vec<(Members<Sim>, Ddss<Sim>)>,
+    key: Rc<Cell<Option<Key>>>,
+    held: Rc<RefCell<Option<Held<Sim>>>>,
+}
+
+impl Locked {
+    fn new(model: Model) -> Locked {
+        let cluster = Cluster::new(NODES, 1, Wait::Notify);
+        let all: Vec<_> = (0..NODES as usize).map(|node| begin(&cluster, node, LEASE)).collect();
+        let (key, held) = (Rc::new(Cell::new(None)), Rc::new(RefCell::new(None)));
+        let (keeps, has, ddss) = (Rc::clone(&key), Rc::clone(&held), all[1].1.clone());
+        let rt = cluster.members[1].rt.clone();
+        cluster.members[1].at(MET, move || {
+            drop(rt.spawn(async move {
+                let key = ddss.allocate(Spec { size: 8, model }, Placement::On(rank(0))).await;
+                let key = key.expect("there is memory");
+                let segment = ddss.attach(key).expect("it is there");
+                has.replace(Some(ddss.lock(&segment).await.expect("nobody has it")));
+                keeps.set(Some(key));
+            }));
+        });
+        Locked { cluster, all, key, held }
+    }
+
+    /// What a node's call with the segment's key comes to, and when. It begins just after something has happened.
+    fn calls<T: 'static>(
+        &self,
+        node: usize,
+        at: Nanos,
+        call: impl AsyncFnOnce(Ddss<Sim>, Key) -> T + 'static,
+    ) -> Told<(Nanos, T)> {
+        let (told, key) = (Told::default(), Rc::clone(&self.key));
+        let (tells, ddss, rt) =
+            (Rc::clone(&told), self.all[node].1.clone(), self.cluster.members[node].rt.clone());
+        self.cluster.members[node].at(at, move || {
+            drop(rt.clone().spawn(async move {
+                let done = call(ddss, key.get().expect("it was made")).await;
+                tells.replace(Some((rt.now(), done)));
+            }));
+        });
+        told
+    }
+}
+
+async fn puts(ddss: Ddss<Sim>, key: Key) -> Result<(), DdssError> {
+    ddss.put(&ddss.attach(key)?, &[7; 8]).await.map(drop)
+}
+
+async fn gets(ddss: Ddss<Sim>, key: Key) -> Result<(), DdssError> {
+    ddss.get(&ddss.attach(key)?, &mut [0; 8]).await.map(drop)
+}
+
+/// Nobody else locks anything, so that no lease is renewed: the home alone can find out that the holder is silent.
+#[test]
+fn a_call_waits_no_longer_than_the_lease_of_a_holder_that_died_also_where_its_home_calls_nothing() {
+    for model in [Model::Write, Model::Strict, Model::Read] {
+        let is_read = model == Model::Read;
+        let locked = Locked::new(model);
+        locked.cluster.plan(HAPPENS, Fault::Crash { node: NodeId(1) });
+        let put = locked.calls(2, HAPPENS + us(100), puts);
+        let got = (model != Model::Write).then(|| locked.calls(3, HAPPENS + us(200), gets));
+        locked.cluster.run(HAPPENS + ms(140));
+        for ended in [Some(put), got].into_iter().flatten() {
+            let ended = ended.take();
+            let Some((at, Ok(()))) = ended else { panic!("{model}: {ended:?}") };
+            let after = at - HAPPENS;
+            assert!(after < ms(50) && (after > LEASE || is_read), "{model}: {after}");
+        }
+    }
+}
+
+/// The first task keeps the lock, whatever becomes of the segment.
+#[test]
+fn what_waits_behind_another_task_of_its_node_hears_of_the_segments_end() {
+    let home_dies = |locked: &Locked| locked.cluster.plan(HAPPENS, Fault::Crash { node: NodeId(0) });
+    let is_released = |locked: &Locked| {
+        let release = async |ddss: Ddss<Sim>, key| ddss.release(key).await.expect("nobody else releases it");
+        drop(locked.calls(2, HAPPENS, release));
+    };
+    let is_left_out = |locked: &Locked| {
+        let cut = Fault::Cut { link: Link::Node(NodeId(1)), way: Way::Both, lasts: Some(ms(60)) };
+        locked.cluster.plan(HAPPENS, cut);
+        // Nobody leaves out what nobody waits for.
+        drop(locked.calls(2, HAPPENS + us(100), async |ddss, _| ddss.holdings(rank(1)).await));
+    };
+    let ends: [(&dyn Fn(&Locked), DdssError); 3] = [
+        (&home_dies, DdssError::Gone(rank(0))),
+        (&is_released, DdssError::Released),
+        (&is_left_out, DdssError::Out),
+    ];
+    for (happens, why) in ends {
+        let locked = Locked::new(Model::Strict);
+        let waiting = [
+            locked.calls(1, HAPPENS - us(100), puts),
+            locked.calls(1, HAPPENS - us(100), gets),
+            locked.calls(1, HAPPENS - us(100), puts),
+        ];
+        happens(&locked);
+        locked.cluster.run(HAPPENS + ms(140));
+        let ended = waiting.map(|told| told.take().map(|(_, end)| end));
+        assert!(locked.held.borrow().is_some(), "the first task has the lock");
+        assert_eq!(ended, [const { None }; 3].map(|_: Option<()>| Some(Err(why.clone()))), "{why}");
+    }
+}
