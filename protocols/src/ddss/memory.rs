@@ -1,5 +1,6 @@
 //! The memory of the segments that a node keeps: arenas that are registered once, without any right for peers, and for each segment a
-//! part with keys of its own. They are revoked before the bytes are used again.
+//! part with keys of its own. They are revoked before the bytes are used again. An arena that a long segment was registered for goes with
+//! the last segment in it: another one may be too long for it.
 
 use super::pool::{Block, Pool};
 use super::{Holdings, Name, Spec};
@@ -22,7 +23,7 @@ const HEADER: &str = "header";
 pub(super) struct Memory<V: Verbs> {
     mesh: Mesh<V>,
     pool: Pool,
-    arenas: Vec<V::Mr>,
+    arenas: BTreeMap<usize, V::Mr>,
     segments: BTreeMap<Name, Kept<V>>,
 }
 
@@ -42,7 +43,12 @@ fn label(name: Name, home: Rank) -> Label {
 
 impl<V: Verbs> Memory<V> {
     pub fn new(mesh: &Mesh<V>) -> Memory<V> {
-        Memory { mesh: mesh.clone(), pool: Pool::default(), arenas: Vec::new(), segments: BTreeMap::new() }
+        Memory {
+            mesh: mesh.clone(),
+            pool: Pool::default(),
+            arenas: BTreeMap::new(),
+            segments: BTreeMap::new(),
+        }
     }
 
     /// Memory for a segment of so many bytes, whose slots have `stride`, all zero.
@@ -70,26 +76,40 @@ impl<V: Verbs> Memory<V> {
                 Ok(at)
             }
             Err(why) => {
-                self.pool.give_back(block);
+                self.give_back(block);
                 Err(why)
             }
         }
     }
 
     fn grow(&mut self, len: u32) -> Result<Block> {
-        let chunk = self.mesh.chunk() / Block::UNIT * Block::UNIT;
-        let arena = self.mesh.alloc(len.max(chunk) as usize, AccessFlags::LOCAL_WRITE)?;
-        self.pool.add(len.max(chunk));
-        self.arenas.push(arena);
+        let len_of_arena = len.max(self.chunk());
+        let memory = self.mesh.alloc(len_of_arena as usize, AccessFlags::LOCAL_WRITE)?;
+        let arena = self.pool.add(len_of_arena);
+        self.arenas.insert(arena, memory);
         self.pool.take(len).ok_or(VerbsError::Exhausted { what: "segment", limit: len.into() })
+    }
+
+    /// The length of an arena for short segments.
+    fn chunk(&self) -> u32 {
+        self.mesh.chunk() / Block::UNIT * Block::UNIT
+    }
+
+    fn give_back(&mut self, block: Block) {
+        self.pool.give_back(block);
+        if self.pool.drop_if_free(block.arena, self.chunk()) {
+            self.arenas.remove(&block.arena);
+        }
     }
 
     fn register(&self, block: Block, bytes: u32) -> Result<(V::Mr, RemoteSlice)> {
         let Block { arena, at, .. } = block;
         let (at, len) = (at as usize, bytes as usize);
+        let gone = VerbsError::Exhausted { what: "segment", limit: len as u64 };
+        let arena = self.arenas.get(&arena).ok_or(gone)?;
         // Nobody has the keys yet: only what an earlier segment has left is overwritten.
-        self.arenas[arena].write(at, &vec![0; len])?;
-        let region = self.mesh.register_part(&self.arenas[arena], at..at + len, ACCESS)?;
+        arena.write(at, &vec![0; len])?;
+        let region = self.mesh.register_part(arena, at..at + len, ACCESS)?;
         let place = region.remote(0..len)?;
         Ok((region, place))
     }
@@ -101,7 +121,7 @@ impl<V: Verbs> Memory<V> {
         if let Some(Kept { block, region, .. }) = self.segments.remove(&name) {
             // The part first: the arena has the range again.
             drop(region);
-            self.pool.give_back(block);
+            self.give_back(block);
         }
         Ok(())
     }

@@ -49,34 +49,46 @@ impl Holdings {
 /// The blocks of a node.
 #[derive(Debug, Default)]
 pub(super) struct Pool {
-    /// For each arena the free ranges: first byte and length. Neighbours are one.
-    free: Vec<BTreeMap<u32, u32>>,
-    held: u64,
+    /// The length of each arena, by its number.
+    arenas: BTreeMap<usize, u32>,
+    /// For each arena that has some the free ranges: first byte and length. Neighbours are one.
+    free: BTreeMap<usize, BTreeMap<u32, u32>>,
+    /// How many arenas there have been.
+    added: usize,
 }
 
 impl Pool {
     /// The first free range that is long enough, or none: then an arena is [to be added](Pool::add).
     pub fn take(&mut self, len: u32) -> Option<Block> {
-        for (arena, free) in self.free.iter_mut().enumerate() {
-            let Some((&at, &found)) = free.iter().find(|(_, found)| **found >= len) else { continue };
-            free.remove(&at);
-            if found > len {
-                free.insert(at + len, found - len);
-            }
-            return Some(Block { arena, at, len });
+        let fits = |(_, found): &(&u32, &u32)| **found >= len;
+        let mut arenas = self.free.iter();
+        let (arena, at, found) = arenas
+            .find_map(|(arena, free)| free.iter().find(fits).map(|(at, found)| (*arena, *at, *found)))?;
+        let free = self.free.get_mut(&arena)?;
+        free.remove(&at);
+        if found > len {
+            free.insert(at + len, found - len);
+        } else if free.is_empty() {
+            self.free.remove(&arena);
         }
-        None
+        Some(Block { arena, at, len })
     }
 
-    /// An arena of so many bytes, all free, a multiple of [`Block::UNIT`].
-    pub fn add(&mut self, len: u32) {
-        self.free.push(BTreeMap::from([(0, len)]));
-        self.held += u64::from(len);
+    /// An arena of so many bytes, all free, a multiple of [`Block::UNIT`]: its number.
+    pub fn add(&mut self, len: u32) -> usize {
+        let arena = self.added;
+        self.added += 1;
+        self.arenas.insert(arena, len);
+        self.free.insert(arena, BTreeMap::from([(0, len)]));
+        arena
     }
 
     /// A block is free again, and one with its free neighbours.
     pub fn give_back(&mut self, Block { arena, at, len }: Block) {
-        let Some(free) = self.free.get_mut(arena) else { return };
+        if !self.arenas.contains_key(&arena) {
+            return;
+        }
+        let free = self.free.entry(arena).or_default();
         let (mut at, mut len) = (at, len);
         if let Some((&before, &its)) = free.range(..at).next_back()
             && before + its == at
@@ -90,10 +102,23 @@ impl Pool {
         free.insert(at, len);
     }
 
+    /// Forgets an arena that is longer than this and has no block in use. Says whether it was one.
+    pub fn drop_if_free(&mut self, arena: usize, longer_than: u32) -> bool {
+        let len = self.arenas.get(&arena).copied().filter(|len| *len > longer_than);
+        let whole = self.free.get(&arena).and_then(|free| free.get(&0)).copied();
+        let is_free = len.is_some() && len == whole;
+        if is_free {
+            self.arenas.remove(&arena);
+            self.free.remove(&arena);
+        }
+        is_free
+    }
+
     /// What is free, without the number of segments.
     pub fn holdings(&self) -> Holdings {
-        let pieces = self.free.iter().flat_map(BTreeMap::values).map(|len| u64::from(*len));
-        pieces.fold(Holdings { held: self.held, ..Holdings::default() }, |sum, len| Holdings {
+        let held = self.arenas.values().map(|len| u64::from(*len)).sum();
+        let pieces = self.free.values().flat_map(BTreeMap::values).map(|len| u64::from(*len));
+        pieces.fold(Holdings { held, ..Holdings::default() }, |sum, len| Holdings {
             free: sum.free + len,
             pieces: sum.pieces + 1,
             longest: sum.longest.max(len),
@@ -129,6 +154,21 @@ mod tests {
         assert_eq!(pool.take(128), None);
         pool.add(128);
         assert_eq!(pool.take(128), Some(Block { arena: 1, at: 0, len: 128 }));
+    }
+
+    #[test]
+    fn a_long_arena_goes_with_its_last_block_and_its_number_does_not_come_back() {
+        let mut pool = Pool::default();
+        assert_eq!((pool.add(1_024), pool.add(256)), (0, 1));
+        let [a, b] = [512, 512].map(|len| pool.take(len).expect("room"));
+        pool.give_back(b);
+        assert!(!pool.drop_if_free(0, 256), "a block is in use");
+        pool.give_back(a);
+        assert!(!pool.drop_if_free(0, 1_024), "it is no longer than that");
+        assert!(pool.drop_if_free(0, 256) && !pool.drop_if_free(0, 256));
+        assert_eq!(pool.holdings(), Holdings { held: 256, free: 256, pieces: 1, longest: 256, segments: 0 });
+        pool.give_back(b);
+        assert_eq!((pool.holdings().free, pool.add(512)), (256, 2));
     }
 
     proptest! {

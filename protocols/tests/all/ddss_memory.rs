@@ -123,3 +123,32 @@ fn segments_of_one_length_have_memory_for_values_together() {
     });
     assert_eq!(left[0], left[1], "regions that are left");
 }
+
+/// Each is too long for the memory of the one before.
+#[test]
+fn a_segment_that_is_replaced_by_a_longer_one_again_and_again_leaves_no_memory_behind() {
+    let cluster = Cluster::new(2, 1, Wait::Poll);
+    let start = |node: usize| {
+        let at = &cluster.members[node];
+        Ddss::start(&at.rt, &at.mesh).expect("the channel is free")
+    };
+    let [ddss, home] = [0, 1].map(start);
+    let holdings = Rc::new(RefCell::new(None));
+    let tells = Rc::clone(&holdings);
+    drop(cluster.members[0].rt.spawn(async move {
+        let mut before = None;
+        for longer in 0..60 {
+            let spec = Spec { size: 16_384 + 64 * longer, model: Model::Write };
+            let key = ddss.allocate(spec, Placement::On(rank(1))).await.expect("there is memory");
+            if let Some(before) = before.replace(key) {
+                ddss.release(before).await.expect("nobody else releases it");
+            }
+        }
+        tells.replace(Some(ddss.holdings(rank(1)).await.expect("it is there")));
+    }));
+    cluster.run(ms(40));
+    let (holdings, kept) = (holdings.take().expect("it was told"), home.kept());
+    let [(_, bytes)] = kept[..] else { panic!("the last one is kept: {kept:?}") };
+    assert!(holdings.held <= 2 * bytes, "{} bytes are registered for {bytes}", holdings.held);
+    assert_eq!((home.astray(), home.unfreed()), (0, 0));
+}
