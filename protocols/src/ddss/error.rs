@@ -10,11 +10,7 @@ use weft_verbs::VerbsError;
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum DdssError {
     /// A segment of that size under that model cannot be on so many nodes.
-    #[error(
-        "no segment has {0} bytes under {1} here: from 1 to {most}, and at most {behind} versions behind",
-        most = Spec::LARGEST,
-        behind = Model::MOST_BEHIND
-    )]
+    #[error("{}", Spec { size: *.0, model: *.1 }.why_impossible())]
     Impossible(u32, Model),
     /// Names from 2^63 on are not given by users.
     #[error("a name is below 2^63")]
@@ -53,6 +49,9 @@ pub enum DdssError {
         /// The length given.
         len: usize,
     },
+    /// The cluster has no node of that rank.
+    #[error("there is no node {}", .0.index())]
+    NoSuchNode(Rank),
     /// Somebody opened the segment before, and said otherwise.
     #[error("the segment is there, with {size} bytes under {model}")]
     Otherwise {
@@ -72,10 +71,10 @@ pub enum DdssError {
     Memory,
     /// The node has died that keeps the segment or was asked, and what it kept is gone, also when it is back. A put that ends so may have
     /// been published, and got by others, before that.
-    #[error("{0} has died, and the segments that it kept with it")]
+    #[error("node {} has died, and the segments that it kept with it", .0.index())]
     Gone(Rank),
     /// The node that keeps the segment or is to be asked is not among the members, and did not come for as long as a lease runs.
-    #[error("{0} is not among the members")]
+    #[error("node {} is not among the members", .0.index())]
     Absent(Rank),
     /// The others go on without this node, which was silent for too long: it has no part in the segments any more until it is started anew.
     /// A put that ends so may have been published, and be what the others get.

@@ -185,8 +185,9 @@ impl<V: Verbs> Ddss<V> {
         .await;
     }
 
-    /// Whether this node has no part in the segments any more.
-    pub(super) fn is_out(&self) -> bool {
+    /// Whether this node has no part in the segments any more, until it is started anew: the others go on without it, or its view was
+    /// lost, so that nobody tells it who dies. All its calls end with [`DdssError::Out`].
+    pub fn is_out(&self) -> bool {
         self.0.following.as_ref().is_some_and(|following| following.out.get())
     }
 
@@ -231,6 +232,9 @@ impl<V: Verbs> Ddss<V> {
     /// Waits until the view has the node that is to be asked: before, nobody tells this one that it died. Without a view that takes as long as
     /// it takes. In one, the node may have died before this one came, so that no view will tell.
     pub(super) async fn until_it_is_a_member(&self, rank: Rank) -> Result<Party, DdssError> {
+        if rank.index() >= self.0.mesh.size() as usize {
+            return Err(DdssError::NoSuchNode(rank));
+        }
         let Some(following) = &self.0.following else { return Ok(Party { rank, incarnation: 0 }) };
         let ends = || following.out.get() || self.is_dead(rank);
         self.until_there_is_a_view().await;

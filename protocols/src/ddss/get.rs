@@ -22,7 +22,8 @@ impl<V: Verbs> Ddss<V> {
     ///
     /// # Errors
     ///
-    /// The segment is of another size, or its home cannot be reached any more.
+    /// The segment is of another size, has been released, or its home has died or cannot be reached any more; the others go on without this
+    /// node. Under temporal [`DdssError::Slow`], if the home answers so slowly that no value is good when it comes.
     pub async fn get(&self, segment: &Segment<V>, into: &mut [u8]) -> Result<u64, DdssError> {
         Ok(self.get_if_newer(segment, None, into).await?.unwrap_or_default())
     }
@@ -34,7 +35,7 @@ impl<V: Verbs> Ddss<V> {
     ///
     /// # Errors
     ///
-    /// The segment is of another size, or its home cannot be reached any more.
+    /// As of [`Ddss::get`].
     pub async fn get_if_newer(
         &self,
         segment: &Segment<V>,
@@ -71,7 +72,7 @@ impl<V: Verbs> Ddss<V> {
     ///
     /// # Errors
     ///
-    /// The segment does not keep so many versions, is of another size, or its home cannot be reached any more.
+    /// The segment does not keep so many versions, or as of [`Ddss::get`].
     pub async fn get_earlier(
         &self,
         segment: &Segment<V>,
@@ -148,28 +149,18 @@ impl<V: Verbs> Ddss<V> {
             return self.get(segment, into).await;
         }
         open.fits(into.len())?;
-        let version = self.latest_within(open, true, None, into).await?.unwrap_or_default();
+        // As who has the lock gets it, whose value is never too old.
+        let version = self.latest(open, true, into).await?.unwrap_or_default();
         self.0.stats.borrow_mut().gets += 1;
         Ok(version)
     }
 
-    /// Reads the latest value; nothing under strict while somebody else has the lock. The holder of the lock, or of a turn, is not
-    /// kept from it.
+    /// Reads the latest value; nothing under strict while somebody else has the lock, and under temporal none that came later than the
+    /// model's time allows. The holder of the lock, or of a turn, is not kept from it: nobody supersedes what it gets.
     pub(super) async fn latest(
         &self,
         open: &Open<V>,
         holds: bool,
-        into: &mut [u8],
-    ) -> Result<Option<u64>, DdssError> {
-        self.latest_within(open, holds, Some(MOST_LATE), into).await
-    }
-
-    /// The same, and under temporal it gives up after so many looks that took longer than the model's time; without a number none does.
-    async fn latest_within(
-        &self,
-        open: &Open<V>,
-        holds: bool,
-        most_late: Option<u32>,
         into: &mut [u8],
     ) -> Result<Option<u64>, DdssError> {
         let mut late = 0;
@@ -189,17 +180,15 @@ impl<V: Verbs> Ddss<V> {
                 self.0.stats.borrow_mut().wrong_guesses += 1;
                 continue;
             }
-            if let Some(most_late) = most_late
-                && matches!(open.spec.model, Model::Temporal(_))
-                && !self.is_within(open, look.began)
-            {
+            // To copy a long value takes its time, too.
+            look.value(header, open, into)?;
+            if !holds && matches!(open.spec.model, Model::Temporal(_)) && !self.is_within(open, look.began) {
                 late += 1;
-                if late == most_late {
+                if late == MOST_LATE {
                     return Err(DdssError::Slow);
                 }
                 continue;
             }
-            look.value(header, open, into)?;
             open.fresh.set(Some((header.version, look.began)));
             return Ok(Some(header.version));
         }

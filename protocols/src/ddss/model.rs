@@ -196,6 +196,22 @@ impl Spec {
             && u32::try_from(self.footprint(nodes)).is_ok()
     }
 
+    /// Why it is not, in words.
+    pub(super) fn why_impossible(self) -> String {
+        let Spec { size, model } = self;
+        if !(1..=Spec::LARGEST).contains(&size) {
+            return format!("a segment has 1 to {} bytes, not {size}", Spec::LARGEST);
+        }
+        if model.behind() > Model::MOST_BEHIND {
+            return format!("versions are kept {} back at most, not {}", Model::MOST_BEHIND, model.behind());
+        }
+        let (each, slots, nodes) = (self.slots_each(), Header::SLOTS, Header::NODES);
+        format!(
+            "under {model} a segment of {size} bytes is too much for so many nodes: it has room for {each} values of each, at most {slots} in all \
+             and 4 GiB, for {nodes} nodes at most"
+        )
+    }
+
     /// How many slots of its own a node has: those whose versions can be got, and the one to write next. Null has none.
     pub const fn slots_each(self) -> u32 {
         match self.model {
@@ -266,5 +282,15 @@ mod tests {
         assert!(delta(14).is_possible(511) && !delta(14).is_possible(512) && !delta(15).is_possible(1));
         assert!(!Spec { size: 0, ..delta(1) }.is_possible(1));
         assert!(!Spec { size: Spec::LARGEST + 1, ..delta(1) }.is_possible(1));
+    }
+
+    #[test]
+    fn who_wants_an_impossible_segment_is_told_which_rule_it_breaks() {
+        let why = |size, behind| Spec { size, model: Model::Delta(behind) }.why_impossible();
+        assert_eq!(why(0, 14), "a segment has 1 to 1048576 bytes, not 0");
+        assert_eq!(why(8, 15), "versions are kept 14 back at most, not 15");
+        let many = "under delta(14) a segment of 8 bytes is too much for so many nodes: it has room for 16 values of each, at most 8192 in all and \
+                    4 GiB, for 2047 nodes at most";
+        assert_eq!(why(8, 14), many);
     }
 }

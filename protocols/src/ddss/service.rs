@@ -261,6 +261,8 @@ impl<V: Verbs> Ddss<V> {
         let mut pools = self.0.values.borrow_mut();
         let there = pools.get(&len).and_then(WeakPool::upgrade);
         there.unwrap_or_else(|| {
+            // Of lengths that no segment has any more nothing is kept.
+            pools.retain(|_, pool| pool.upgrade().is_some());
             let pool = self.0.mesh.pool(len);
             pools.insert(len, pool.downgrade());
             pool

@@ -125,3 +125,36 @@ fn what_waits_behind_another_task_of_its_node_hears_of_the_segments_end() {
         assert_eq!(ended, [const { None }; 3].map(|_: Option<()>| Some(Err(why.clone()))), "{why}");
     }
 }
+
+#[test]
+fn a_rank_beyond_the_cluster_is_refused_at_once() {
+    let locked = Locked::new(Model::Write);
+    let asked = locked.calls(2, HAPPENS, async |ddss, key: Key| {
+        let nobody = rank(NODES as usize);
+        let spec = key.spec();
+        let allocated = ddss.allocate(spec, Placement::On(nobody)).await.map(drop);
+        [allocated, ddss.holdings(nobody).await.map(drop)]
+    });
+    locked.cluster.run(HAPPENS + us(1));
+    let no_node = Err(DdssError::NoSuchNode(rank(NODES as usize)));
+    assert_eq!(asked.take().map(|(_, refused)| refused), Some([no_node.clone(), no_node]));
+}
+
+/// No home answers in no time at all.
+#[test]
+fn who_has_the_lock_gets_the_value_however_slowly_its_home_answers() {
+    let locked = Locked::new(Model::Temporal(0));
+    let (held, told) = (Rc::clone(&locked.held), Told::default());
+    let (tells, rt) = (Rc::clone(&told), locked.cluster.members[1].rt.clone());
+    locked.cluster.members[1].at(HAPPENS, move || {
+        let held = held.take().expect("it has the lock");
+        drop(rt.spawn(async move {
+            let got = held.get(&mut [0; 8]).await;
+            tells.replace(Some(got));
+        }));
+    });
+    let other = locked.calls(2, HAPPENS, gets);
+    locked.cluster.run(HAPPENS + ms(20));
+    assert_eq!(told.take(), Some(Ok(0)));
+    assert_eq!(other.take().map(|(_, got)| got), Some(Err(DdssError::Slow)), "its value may be superseded");
+}
