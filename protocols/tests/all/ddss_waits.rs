@@ -5,7 +5,8 @@ use crate::ddss_crash::{MET, NODES, begin};
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use weft_protocols::ddss::{Ddss, DdssError, Held, Key, Model, Placement, Spec};
-use weft_protocols::members::Members;
+use weft_protocols::members::{Change, Member, Members, View};
+use weft_protocols::rt::sync::mailbox;
 use weft_sim::fault::{Fault, Link, Way};
 use weft_sim::{NodeId, Sim};
 use weft_verbs::{Nanos, Wait};
@@ -157,4 +158,29 @@ fn who_has_the_lock_gets_the_value_however_slowly_its_home_answers() {
     locked.cluster.run(HAPPENS + ms(20));
     assert_eq!(told.take(), Some(Ok(0)));
     assert_eq!(other.take().map(|(_, got)| got), Some(Err(DdssError::Slow)), "its value may be superseded");
+}
+
+/// A majority of its view died at once, and the rest begins anew with it.
+#[test]
+fn a_node_whose_view_was_lost_is_out_also_in_the_view_that_comes_then() {
+    let cluster = Cluster::new(2, 1, Wait::Poll);
+    let (at, (tells, changes)) = (&cluster.members[0], mailbox());
+    let members = vec![Member { rank: rank(0), incarnation: at.mesh.incarnation() }];
+    let begins =
+        || Change::Begins { view: View { members: members.clone(), ..View::default() }, left: Vec::new() };
+    let ddss = Ddss::start_told(&at.rt, &at.mesh, changes).expect("the channel is free");
+    let allocates = || {
+        let (told, ddss) = (Told::default(), ddss.clone());
+        let tells = Rc::clone(&told);
+        drop(at.rt.spawn(async move {
+            let key = ddss.allocate(Spec { size: 8, model: Model::Write }, Placement::Local).await;
+            tells.replace(Some(key.map(drop)));
+        }));
+        cluster.run(MET);
+        told.take()
+    };
+    assert!(tells.send(begins()).is_ok());
+    assert_eq!((allocates(), ddss.is_out()), (Some(Ok(())), false));
+    assert!(tells.send(Change::Lost).is_ok() && tells.send(begins()).is_ok());
+    assert_eq!((allocates(), ddss.is_out()), (Some(Err(DdssError::Out)), true));
 }
