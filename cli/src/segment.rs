@@ -12,6 +12,7 @@ use std::fs;
 use std::io::{self, IsTerminal, Read, Write};
 use std::path::Path;
 use std::time::Duration;
+use weft_control::daemon::systems::does_not_run;
 use weft_control::message::CALL;
 use weft_control::refusal::Refusal;
 use weft_protocols::ddss::named::{LONGEST_NAME, Reply, Request, Row, Seen};
@@ -46,20 +47,7 @@ pub fn run(args: &SegmentArgs) -> Result<Exit, Failure> {
         }
         SegmentCommand::Get { name, output: to } => {
             check(name)?;
-            let request = Request::Get { name: name.clone(), known: None, wait: Nanos::ZERO };
-            let Reply::Value { version, home, model, value, .. } = ask(&door, &request)? else {
-                return Err(odd());
-            };
-            match named(to.as_deref()) {
-                Some(path) => {
-                    write(path, &value)?;
-                    let line =
-                        format!("{name}: version {version} under {model}, kept by node {}\n", home.index());
-                    output::text(&line)?;
-                }
-                None => raw(&value)?,
-            }
-            Ok(Exit::Held)
+            get(&door, args.json, name, named(to.as_deref()))
         }
         SegmentCommand::Watch { name, from, count } => watch(&door, args.json, name, *from, *count),
         SegmentCommand::List => list(&door, args.json),
@@ -71,6 +59,24 @@ pub fn run(args: &SegmentArgs) -> Result<Exit, Failure> {
             Ok(Exit::Held)
         }
     }
+}
+
+/// Writes a value to a file, and says which it is; or as it is to standard output.
+fn get(door: &Door, as_json: bool, name: &str, to: Option<&Path>) -> Result<Exit, Failure> {
+    let request = Request::Get { name: name.to_string(), known: None, wait: Nanos::ZERO };
+    let Reply::Value { version, home, model, value, .. } = ask(door, &request)? else { return Err(odd()) };
+    let (home, bytes) = (home.index(), value.len());
+    let Some(path) = to else { return raw(&value).map(|()| Exit::Held) };
+    write(path, &value)?;
+    if as_json {
+        let model = model.to_string();
+        output::json(
+            &json!({ "name": name, "version": version, "model": model, "bytes": bytes, "home": home }),
+        )?;
+    } else {
+        output::text(&format!("{name}: version {version} under {model}, kept by node {home}\n"))?;
+    }
+    Ok(Exit::Held)
 }
 
 /// Shows one version after the other, as long as nobody says that it is enough.
@@ -112,18 +118,16 @@ fn list(door: &Door, as_json: bool) -> Result<Exit, Failure> {
     let mut without = Vec::new();
     let nodes = door.nodes()?;
     for node in &nodes {
-        match ask_node(door, Some(*node), &Request::Kept) {
-            Ok(Reply::Kept(kept)) => rows.extend(kept.into_iter().map(|row| (*node, row))),
-            Ok(_) => return Err(odd()),
-            Err(why) => without.push((node, why)),
+        if let Err(why) = kept(door, *node, &mut rows) {
+            without.push((node, why));
         }
     }
-    if !without.is_empty() && without.len() == nodes.len() {
+    if !without.is_empty() && without.len() == nodes.len() && rows.is_empty() {
         // Who asks one node is told what that says.
         if door.node.is_some() {
             return without.pop().map_or_else(|| Err(odd()), |(_, why)| Err(why));
         }
-        if without.iter().all(|(_, why)| why.exit() == Exit::BadInput) {
+        if without.iter().all(|(node, why)| why.to_string() == does_not_run(**node, SEGMENTS)) {
             return Err(Failure::bad_input(Refusal::NoSystem { system: SEGMENTS.to_string() }));
         }
     }
@@ -154,6 +158,20 @@ fn list(door: &Door, as_json: bool) -> Result<Exit, Failure> {
         let _ = writeln!(io::stderr(), "weft: node {node} does not say what it keeps: {why}");
     }
     Ok(if without.is_empty() { Exit::Held } else { Exit::Unfinished })
+}
+
+/// What a node keeps: as many rows as go into an answer, and again, as long as there are more.
+fn kept(door: &Door, node: u32, rows: &mut Vec<(u32, Row)>) -> Result<(), Failure> {
+    let mut after = None;
+    loop {
+        let reply = ask_node(door, Some(node), &Request::Kept { after })?;
+        let Reply::Kept { rows: kept, more } = reply else { return Err(odd()) };
+        rows.extend(kept.into_iter().map(|row| (node, row)));
+        if more.is_none() {
+            return Ok(());
+        }
+        after = more;
+    }
 }
 
 /// Asks the node that was named, or the first one that runs segments.

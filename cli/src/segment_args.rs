@@ -3,7 +3,8 @@
 use clap::{Args, Subcommand};
 use std::path::PathBuf;
 use weft_control::net::Endpoint;
-use weft_protocols::ddss::Model;
+use weft_protocols::ddss::named::LARGEST_VALUE;
+use weft_protocols::ddss::{Header, Model};
 
 /// `weft segment`.
 #[derive(Debug, Args)]
@@ -46,17 +47,17 @@ pub enum SegmentCommand {
         /// The file; without one, or `-`: standard input
         file: Option<PathBuf>,
         /// The most bytes of its values, if the segment is made [default: a power of two that has room, at least 64]
-        #[arg(long, value_name = "BYTES", value_parser = clap::value_parser!(u32).range(1..=1 << 20))]
+        #[arg(long, value_name = "BYTES", value_parser = clap::value_parser!(u32).range(1..=i64::from(LARGEST_VALUE)))]
         size: Option<u32>,
         /// Its coherence model, if the segment is made: null, read, write, strict, version, `delta(2)`, `temporal(100us)` [default:
         /// version]
         #[arg(long, value_parser = model)]
         model: Option<Model>,
         /// The node that keeps it, if the segment is made [default: the one that keeps its name, by a hash]
-        #[arg(long, value_name = "RANK")]
+        #[arg(long, value_name = "RANK", value_parser = clap::value_parser!(u32).range(0..i64::from(Header::NODES)))]
         home: Option<u32>,
     },
-    /// Write the value of a name to standard output
+    /// Write the value of a name to standard output, as it is (also with `--json`)
     Get {
         /// The name
         name: String,

@@ -8,7 +8,7 @@ use std::net::IpAddr;
 use std::os::unix::net::UnixStream;
 use std::thread;
 use tokio::sync::{mpsc, oneshot};
-use weft_control::daemon::systems::{Request, Seat};
+use weft_control::daemon::systems::{Request, Seat, does_not_run};
 use weft_control::member::Members;
 use weft_control::message::{Answer, Entry, Failed, Report};
 
@@ -125,9 +125,8 @@ async fn talk(seat: &mut Seat, setup: &Setup, addresses: &mut [IpAddr], mut end:
                     open.insert(next, answer);
                     end.say(&Frame { kind, call: next, body }.to_message()).await;
                 } else {
-                    let why = format!("node {rank} does not run {system}");
                     // Who asked may have gone.
-                    let _ = answer.send(Answer::Failed(Failed::for_good(why)));
+                    let _ = answer.send(Answer::Failed(Failed::for_good(does_not_run(rank, &system))));
                 }
             }
         }

@@ -41,8 +41,6 @@ struct Segments<V: Verbs> {
     members: Members<V>,
     ddss: Ddss<V>,
     named: Named<V>,
-    /// The others go on without this node.
-    out: Cell<bool>,
 }
 
 struct Files<V: Verbs> {
@@ -143,7 +141,7 @@ impl<V: Verbs> Services<V> {
                     Members::start(rt, &mesh, membership.config(nodes)).map_err(|why| text(&why))?;
                 let ddss = Ddss::start_among(rt, &mesh, &members).map_err(|why| text(&why))?;
                 let named = Named::new(rt, &ddss);
-                Some(Segments { members, ddss, named, out: Cell::new(false) })
+                Some(Segments { members, ddss, named })
             }
             false => None,
         };
@@ -169,13 +167,9 @@ impl<V: Verbs> Services<V> {
     /// # Errors
     /// Why it was not served.
     pub async fn segments(&self, body: &[u8]) -> Result<Vec<u8>, Failed> {
-        let Some(Segments { named, out, .. }) = &self.segments else { return Err(none(super::SEGMENTS)) };
+        let Some(Segments { named, .. }) = &self.segments else { return Err(none(super::SEGMENTS)) };
         let request = named::Request::from_bytes(body).map_err(|why| Failed::for_good(why.to_string()))?;
-        let served = named.serve(request).await;
-        if let Err(NamedError::Ddss(DdssError::Out)) = served {
-            out.set(true);
-        }
-        fitting(served.map_err(|why| of_segments(&why))?.to_bytes())
+        fitting(named.serve(request).await.map_err(|why| of_segments(&why))?.to_bytes())
     }
 
     /// Serves a call to files.
@@ -241,13 +235,10 @@ impl<V: Verbs> Files<V> {
 
 impl<V: Verbs> Segments<V> {
     fn report(&self, report: &mut Report) {
-        let is_out = self.out.get() || self.members.is_out();
+        // Also where its view was lost: it may be in a view again, and its calls end all the same.
+        let is_out = self.ddss.is_out();
         let view = self.members.view().filter(|_| !is_out);
-        let (state, runs) = match (is_out, &view) {
-            (true, _) => ("out: start this node again", false),
-            (false, None) => ("waits for a view", false),
-            (false, Some(_)) => ("running", true),
-        };
+        let (state, runs) = state_of_segments(is_out, view.is_some());
         report.view = view.map(|view| View {
             number: view.id.number,
             members: view.members.iter().map(|member| member.rank.index() as u32).collect(),
@@ -274,6 +265,15 @@ fn connections(troubles: &[Trouble], last: String) -> BTreeMap<String, String> {
     }
     let counts = times.into_iter().map(|(kind, times)| (kind.to_string(), times.to_string()));
     counts.chain([("last".to_string(), last)]).collect()
+}
+
+/// What a node says of its segments, and whether it serves calls.
+fn state_of_segments(is_out: bool, has_view: bool) -> (&'static str, bool) {
+    match (is_out, has_view) {
+        (true, _) => ("out: start this node again", false),
+        (false, false) => ("waits for a view", false),
+        (false, true) => ("running", true),
+    }
 }
 
 /// What a node says of its files, by why its server answers nothing about names.
@@ -320,7 +320,7 @@ fn of_files(why: &RemoteError) -> Failed {
 fn of_segments(why: &NamedError) -> Failed {
     use DdssError::{Absent, Closed, NotExecuted, Out, Send, Slow, Verbs};
     let is_final = !match why {
-        NamedError::Restless(_) => true,
+        NamedError::Restless(_) | NamedError::Down(_) => true,
         NamedError::Ddss(why) => {
             matches!(
                 why,
@@ -421,5 +421,16 @@ mod tests {
         assert!(!of_segments(&NamedError::Ddss(DdssError::Absent(Rank::from_index(1)))).is_final);
         // The next call goes to another node.
         assert!(!of_segments(&NamedError::Ddss(DdssError::Out)).is_final);
+        let node = Rank::from_index(1);
+        assert!(!of_segments(&NamedError::Down(node)).is_final, "it may be started again");
+        assert!(of_segments(&NamedError::Gone(node)).is_final, "a value that has died stays dead");
+        assert!(of_segments(&NamedError::Ddss(DdssError::NoSuchNode(node))).is_final);
+    }
+
+    #[test]
+    fn a_node_that_is_out_serves_no_calls_though_it_has_a_view() {
+        assert_eq!(state_of_segments(true, true), ("out: start this node again", false));
+        assert_eq!(state_of_segments(false, true), ("running", true));
+        assert_eq!(state_of_segments(false, false), ("waits for a view", false));
     }
 }

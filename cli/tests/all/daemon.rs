@@ -277,6 +277,8 @@ fn who_asks_for_a_segment_or_a_file_that_cannot_be_had_is_told_why_in_one_line()
         (&["put", "load", &long], "has more than 102081 bytes, the most that daemons pass on"),
         (&["put", "load", "/no/such/file"], "/no/such/file: No such file or directory"),
         (&["watch", ""], "a name has 1 to 255 bytes, not 0"),
+        (&["put", "load", &value, "--size", "1048576"], "1048576 is not in 1..=1048312"),
+        (&["put", "load", &value, "--home", "4294967295"], "4294967295 is not in 0..2047"),
         (&["put", "load", &value, "--model", "lax"], "a model is null, read, write, strict, version"),
     ] {
         let output = run(&[&["segment", "--cluster", &config], args].concat());

@@ -50,9 +50,8 @@ pub async fn none(mut seat: Seat) -> Result<(), String> {
     };
     let refused = async {
         while let Some(Request { system, answer, .. }) = seat.calls.recv().await {
-            let why = format!("node {} does not run {system}", seat.rank);
             // Who asked may have gone.
-            let _ = answer.send(Answer::Failed(Failed::for_good(why)));
+            let _ = answer.send(Answer::Failed(Failed::for_good(does_not_run(seat.rank, &system))));
         }
     };
     tokio::select! {
@@ -60,6 +59,11 @@ pub async fn none(mut seat: Seat) -> Result<(), String> {
         () = refused => {}
     }
     Ok(())
+}
+
+/// What a node says to who calls a system of it that its daemon does not run.
+pub fn does_not_run(rank: u32, system: &str) -> String {
+    format!("node {rank} does not run {system}")
 }
 
 /// The daemon's end of a [`Seat`].

@@ -246,9 +246,13 @@ fn a_value_that_died_with_its_home_is_put_anew_and_its_name_removed_by_a_node_th
     // Names that a node keeps which stays there.
     let names = (0..40).map(|number| format!("load-{number}"));
     let made = asks(&cluster, 1, &all[1].1, names.clone().map(|name| put(&name, None)).collect());
-    let is_kept = |(_, made): &(String, Result<Reply, NamedError>)| matches!(made, Ok(Reply::Put { home, .. }) if *home == rank(2));
-    let names: Vec<String> = names.zip(made).filter(is_kept).map(|(name, _)| name).take(2).collect();
-    let [anew, removed] = &names[..] else { panic!("they are {names:?}") };
+    let made: Vec<_> = names.zip(made).collect();
+    let kept = |by: usize| {
+        let is_kept = move |made: &Result<Reply, NamedError>| matches!(made, Ok(Reply::Put { home, .. }) if *home == rank(by));
+        made.iter().filter(move |(_, made)| is_kept(made)).map(|(name, _)| name.clone())
+    };
+    let names: Vec<String> = kept(2).take(2).chain(kept(4).take(1)).collect();
+    let [anew, removed, fresh] = &names[..] else { panic!("they are {names:?}") };
     let remove = |name: &String| Request::Remove { name: name.clone() };
     let dies = rank(4);
     let requests = [anew, removed].map(|name| [remove(name), put(name, Some(dies))]);
@@ -259,6 +263,9 @@ fn a_value_that_died_with_its_home_is_put_anew_and_its_name_removed_by_a_node_th
     let get = Request::Get { name: anew.clone(), known: None, wait: Nanos::ZERO };
     // It is left out once somebody asks for it.
     assert_eq!(asks(&cluster, 1, &all[1].1, vec![get.clone()]), [Err(NamedError::Gone(dies))]);
+    // Nobody says that a value has died of a name that is to be looked up there, nor of one that is to be kept there.
+    let requests = vec![put(fresh, None), remove(fresh), put("another", Some(dies))];
+    assert_eq!(asks(&cluster, 1, &all[1].1, requests), [0; 3].map(|_| Err(NamedError::Down(dies))));
     begins_anew(&mut cluster, 0);
     all[0] = begin_of(FIVE, &cluster, 0, ms(4));
     cluster.run(MET + ms(80));

@@ -5,7 +5,7 @@ use std::cell::RefCell;
 use std::future::Future;
 use std::pin::Pin;
 use std::rc::Rc;
-use weft_protocols::ddss::named::{Named, NamedError, Reply, Request, Seen};
+use weft_protocols::ddss::named::{Named, NamedError, Reply, Request, Row, Seen};
 use weft_protocols::ddss::{Ddss, DdssError, Model, Name, Placement, Spec};
 use weft_sim::Sim;
 use weft_verbs::{Nanos, Wait};
@@ -71,6 +71,25 @@ impl Desks {
         let named = self.named[node].clone();
         self.run(node, async move { named.serve(request).await })
     }
+
+    /// The answers of a node that is asked for all that it keeps.
+    fn pages(&self, node: usize) -> Vec<Vec<Row>> {
+        let (mut pages, mut after) = (Vec::new(), None);
+        loop {
+            let reply = self.ask(node, Request::Kept { after });
+            let Ok(Reply::Kept { rows, more }) = reply else { panic!("it says what it keeps: {reply:?}") };
+            pages.push(rows);
+            match more {
+                Some(_) => after = more,
+                None => return pages,
+            }
+        }
+    }
+
+    /// What a node keeps.
+    fn kept(&self, node: usize) -> Vec<Row> {
+        self.pages(node).concat()
+    }
 }
 
 fn put(name: &str, value: &[u8]) -> Request {
@@ -110,16 +129,48 @@ fn what_was_put_by_a_name_on_one_node_is_got_on_another_until_it_is_removed() {
     };
     assert!(second > first);
     assert_eq!(value(desks.ask(1, get("load"))), (second, longer.clone()));
-    let Ok(Reply::Kept(rows)) = desks.ask(home.index(), Request::Kept) else {
-        panic!("it says what it keeps")
-    };
+    let rows = desks.kept(home.index());
     let row = &rows[0];
     assert_eq!((rows.len(), row.name.as_deref(), row.version), (1, Some("load"), second));
-    assert_eq!((row.len, row.model), (longer.len() as u32, Model::Version));
+    assert_eq!(
+        (row.len, row.size, row.model),
+        (longer.len() as u32, 64, Model::Version),
+        "as it is put anew"
+    );
     assert_eq!(desks.ask(0, Request::Remove { name: "load".into() }), Ok(Reply::Removed));
     assert_eq!(desks.ask(3, get("load")), Err(NamedError::Unknown("load".into())));
-    assert_eq!(desks.ask(home.index(), Request::Kept), Ok(Reply::Kept(Vec::new())));
+    assert_eq!(desks.kept(home.index()), []);
     assert!(matches!(desks.ask(3, put("load", b"anew")), Ok(Reply::Put { .. })));
+}
+
+/// A call has room for 100 KiB, and the values' names take more.
+#[test]
+fn a_node_says_all_that_it_keeps_in_answers_that_a_call_has_room_for() {
+    const NAMES: usize = 430;
+    let desks = Desks::new(9);
+    let named = desks.named[0].clone();
+    let name = |nth| format!("{nth:0>240}");
+    desks.run(0, async move {
+        for nth in 0..NAMES {
+            let put = Request::Put {
+                name: name(nth),
+                size: None,
+                model: None,
+                home: Some(rank(2)),
+                value: vec![1],
+            };
+            named.serve(put).await.expect("there is room");
+        }
+    });
+    let pages = desks.pages(2);
+    for rows in &pages[..pages.len() - 1] {
+        let bytes = Reply::Kept { rows: rows.clone(), more: None }.to_bytes().len();
+        assert!((30 * 1_024..40 * 1_024).contains(&bytes), "{bytes}");
+    }
+    let mut names: Vec<_> =
+        pages.concat().into_iter().map(|row| row.name.expect("it was put by it")).collect();
+    names.sort();
+    assert_eq!(names, (0..NAMES).map(name).collect::<Vec<_>>());
 }
 
 #[test]
@@ -167,6 +218,19 @@ fn who_has_seen_a_value_is_shown_the_next_one_of_its_name_also_where_that_was_re
     let next = value(desks.ask(1, again(known(Some(of)))));
     assert_eq!(next, (version, b"2".to_vec()), "another segment, whose versions begin anew");
     assert_eq!(desks.ask(1, again(known(None))), Ok(Reply::Same { version }), "of any segment");
+}
+
+/// As all else that its user types and reads.
+#[test]
+fn nodes_are_counted_from_zero_in_what_a_user_of_names_is_told() {
+    let told = |why: DdssError| NamedError::from(why).to_string();
+    assert_eq!(told(DdssError::Absent(rank(1))), "node 1 is not among the members");
+    assert_eq!(told(DdssError::NoSuchNode(rank(9))), "there is no node 9");
+    assert_eq!(told(DdssError::Gone(rank(0))), "node 0 has died, and what it kept is gone");
+    assert_eq!(
+        DdssError::Gone(rank(0)).to_string(),
+        "node 0 has died, and the segments that it kept with it"
+    );
 }
 
 #[test]
@@ -230,7 +294,7 @@ fn what_nobody_gets_in_the_time_of_its_model_is_listed_replaced_and_removed_all_
         )
         .expect("it is put");
     assert_eq!(desks.ask(1, get("load")), Err(NamedError::Ddss(DdssError::Slow)));
-    let Ok(Reply::Kept(rows)) = desks.ask(2, Request::Kept) else { panic!("it says what it keeps") };
+    let rows = desks.kept(2);
     let names: Vec<_> = rows.iter().map(|row| (row.name.as_deref(), row.len)).collect();
     assert_eq!(names, [(Some("load"), 1), (Some("other"), 0)]);
     let Ok(Reply::Put { version: Some(second), .. }) = desks.ask(3, put("load", b"2")) else {
@@ -328,8 +392,7 @@ fn nodes_that_put_get_and_remove_the_same_names_at_once_leave_one_segment_a_name
         }
         let mut names = Vec::new();
         for node in 0..NODES as usize {
-            let Ok(Reply::Kept(rows)) = desks.ask(node, Request::Kept) else { panic!("seed {seed}") };
-            names.extend(rows.into_iter().map(|row| row.name.expect("all were put by names")));
+            names.extend(desks.kept(node).into_iter().map(|row| row.name.expect("all were put by names")));
         }
         names.sort();
         let before = names.len();

@@ -78,7 +78,10 @@ pub enum Request {
         name: String,
     },
     /// What does this node keep?
-    Kept,
+    Kept {
+        /// The number of a segment: of those behind it. None for all.
+        after: Option<Name>,
+    },
 }
 
 /// What is answered.
@@ -112,7 +115,12 @@ pub enum Reply {
     /// The segment was released.
     Removed,
     /// What the node keeps.
-    Kept(Vec<Row>),
+    Kept {
+        /// By the segments' numbers, as many as go into one answer.
+        rows: Vec<Row>,
+        /// The number of the last one, if there may be more behind it.
+        more: Option<Name>,
+    },
 }
 
 /// A segment that a node keeps.
@@ -124,7 +132,7 @@ pub struct Row {
     pub version: u64,
     /// The value's length in bytes.
     pub len: u32,
-    /// The segment's size in bytes.
+    /// The longest value that fits, in bytes; of a program's own segment its size.
     pub size: u32,
     /// How many bytes of the node's memory it takes.
     pub memory: u64,
@@ -140,14 +148,14 @@ const VALUE: u8 = 5;
 const SAME: u8 = 6;
 
 /// The fewest bytes of a row.
-const SHORTEST_ROW: usize = 1 + 8 + 4 + 4 + 8 + 5;
+const SHORTEST_ROW: usize = 2 + 8 + 4 + 4 + 8 + 5;
 
 impl Request {
     /// Its bytes.
     ///
     /// # Panics
     ///
-    /// If a name has more than 255 bytes, or a value more than 2^32.
+    /// If a name has more than 1,024 bytes: none that is longer than [`LONGEST_NAME`](super::LONGEST_NAME) is served.
     pub fn to_bytes(&self) -> Vec<u8> {
         let mut to = Writer(Vec::new());
         match self {
@@ -173,7 +181,10 @@ impl Request {
                 to.u8(REMOVE);
                 to.text(name);
             }
-            Request::Kept => to.u8(KEPT),
+            Request::Kept { after } => {
+                to.u8(KEPT);
+                to.some_u64(after.map(|after| after.0));
+            }
         }
         to.0
     }
@@ -204,7 +215,7 @@ impl Request {
                 Request::Get { name, known, wait: Nanos(from.u64()?) }
             }
             REMOVE => Request::Remove { name: from.text()? },
-            KEPT => Request::Kept,
+            KEPT => Request::Kept { after: from.some_u64()?.map(Name) },
             _ => return None,
         };
         from.end(request)
@@ -216,7 +227,7 @@ impl Reply {
     ///
     /// # Panics
     ///
-    /// If a name has more than 255 bytes.
+    /// If a name has more than 1,024 bytes: no value has one.
     pub fn to_bytes(&self) -> Vec<u8> {
         let mut to = Writer(Vec::new());
         match self {
@@ -238,8 +249,9 @@ impl Reply {
                 to.u64(*version);
             }
             Reply::Removed => to.u8(REMOVE),
-            Reply::Kept(rows) => {
+            Reply::Kept { rows, more } => {
                 to.u8(KEPT);
+                to.some_u64(more.map(|more| more.0));
                 to.u32(rows.len() as u32);
                 rows.iter().for_each(|row| row.write(&mut to));
             }
@@ -265,7 +277,10 @@ impl Reply {
             }
             SAME => Reply::Same { version: from.u64()? },
             REMOVE => Reply::Removed,
-            KEPT => Reply::Kept(from.list(SHORTEST_ROW, Row::read)?),
+            KEPT => {
+                let more = from.some_u64()?.map(Name);
+                Reply::Kept { rows: from.list(SHORTEST_ROW, Row::read)?, more }
+            }
             _ => return None,
         };
         from.end(reply)
@@ -283,6 +298,11 @@ fn read_model(from: &mut Reader<'_>) -> Option<Model> {
 }
 
 impl Row {
+    /// How many bytes it is in a reply.
+    pub(super) fn len_in_bytes(&self) -> usize {
+        SHORTEST_ROW + self.name.as_ref().map_or(0, String::len)
+    }
+
     fn write(&self, to: &mut Writer) {
         let Row { name, version, len, size, memory, model } = self;
         // No name is empty.
@@ -345,7 +365,8 @@ mod tests {
             .prop_map(|(name, size, model, home, value)| Request::Put { name, size, model, home, value });
         let get = (name, prop::option::of(seen()), any::<u64>())
             .prop_map(|(name, known, wait)| Request::Get { name, known, wait: Nanos(wait) });
-        prop_oneof![put, get, name.prop_map(|name| Request::Remove { name }), Just(Request::Kept)]
+        let kept = any::<Option<u64>>().prop_map(|after| Request::Kept { after: after.map(Name) });
+        prop_oneof![put, get, name.prop_map(|name| Request::Remove { name }), kept]
     }
 
     fn replies() -> impl Strategy<Value = Reply> {
@@ -353,7 +374,8 @@ mod tests {
         let value = (any::<u64>(), which(), ranks(), models(), values())
             .prop_map(|(version, of, home, model, value)| Reply::Value { version, of, home, model, value });
         let same = any::<u64>().prop_map(|version| Reply::Same { version });
-        let kept = prop::collection::vec(rows(), 0..4).prop_map(Reply::Kept);
+        let kept = (prop::collection::vec(rows(), 0..4), any::<Option<u64>>())
+            .prop_map(|(rows, more)| Reply::Kept { rows, more: more.map(Name) });
         prop_oneof![put, value, same, kept, Just(Reply::Removed)]
     }
 
@@ -361,6 +383,11 @@ mod tests {
         #[test]
         fn requests_and_replies_survive_their_bytes(request in requests(), reply in replies()) {
             prop_assert_eq!(Request::from_bytes(&request.to_bytes()), Ok(request));
+            if let Reply::Kept { rows, .. } = &reply {
+                let empty = Reply::Kept { rows: Vec::new(), more: None }.to_bytes().len();
+                let len: usize = rows.iter().map(Row::len_in_bytes).sum();
+                prop_assert_eq!(reply.to_bytes().len(), empty + len);
+            }
             prop_assert_eq!(Reply::from_bytes(&reply.to_bytes()), Ok(reply));
         }
 
@@ -373,7 +400,7 @@ mod tests {
 
     #[test]
     fn announced_rows_take_no_memory() {
-        let bytes = [&[KEPT][..], &u32::MAX.to_le_bytes(), &[0; 40]].concat();
+        let bytes = [&[KEPT][..], &[0; 9], &u32::MAX.to_le_bytes(), &[0; 40]].concat();
         assert_eq!(Reply::from_bytes(&bytes), Err(MalformedCall));
     }
 }

@@ -20,7 +20,13 @@ use weft_verbs::{Nanos, Verbs};
 /// The longest name, in bytes.
 pub const LONGEST_NAME: usize = 255;
 
-/// How often one that waits for a new version looks for it. Under version, delta and temporal such a look moves one word.
+/// The most bytes of a value, whatever its name.
+pub const LARGEST_VALUE: u32 = Spec::LARGEST - Envelope::len(LONGEST_NAME) as u32;
+
+/// The most bytes of the rows with which a node answers what it keeps, but for the last row: whoever asks has room for more.
+const PAGE: usize = 32 * 1_024;
+
+/// How often one that waits for a new version looks for it. Under version such a look moves one word, and under the others a value.
 const LOOK: Nanos = Nanos::from_millis(20);
 
 /// The longest that a get waits for a new version.
@@ -74,12 +80,25 @@ pub enum NamedError {
     /// Others bind and remove the name at the same time.
     #[error("'{0}' was made and removed by others at the same time: ask again")]
     Restless(String),
-    /// The node has died that kept the name or the value.
+    /// The node has died that kept the value.
     #[error("node {node} has died, and what it kept is gone", node = .0.index())]
     Gone(Rank),
+    /// The node is down that keeps the name, or is to keep the value. It may be back when it is asked again.
+    #[error("node {node} is down, which is to be asked: ask again when it is back", node = .0.index())]
+    Down(Rank),
     /// The segments say why.
     #[error("{0}")]
     Ddss(DdssError),
+}
+
+impl NamedError {
+    /// Why a node does not answer about names, or makes nothing: nothing that it kept is asked for.
+    fn of_keeper(why: DdssError) -> NamedError {
+        match why {
+            DdssError::Gone(node) => NamedError::Down(node),
+            other => NamedError::Ddss(other),
+        }
+    }
 }
 
 impl From<DdssError> for NamedError {
@@ -185,17 +204,22 @@ impl<V: Verbs> Named<V> {
                 check(&name)?;
                 self.remove(name).await
             }
-            Request::Kept => self.kept().await,
+            Request::Kept { after } => self.kept(after).await,
         }
     }
 
     /// The segment that a name stands for.
     async fn find(&self, name: &str) -> Result<Option<Segment<V>>, NamedError> {
-        let key = self.ddss.lookup(number(name)).await?;
+        let key = self.lookup(name).await?;
         match key.map(|key| self.ddss.attach(key)).transpose() {
             Err(DdssError::Released) => Ok(None),
             found => Ok(found?),
         }
+    }
+
+    /// The key that a name stands for.
+    async fn lookup(&self, name: &str) -> Result<Option<Key>, NamedError> {
+        self.ddss.lookup(number(name)).await.map_err(NamedError::of_keeper)
     }
 
     /// What a segment has, whatever its name, and however slowly its home answers; none if it was not put by a name.
@@ -227,7 +251,7 @@ impl<V: Verbs> Named<V> {
 
     async fn put(&self, name: &str, wanted: Wanted, value: &[u8]) -> Result<Reply, NamedError> {
         for _ in 0..TRIES {
-            let there = self.ddss.lookup(number(name)).await?;
+            let there = self.lookup(name).await?;
             let done = match there.map(|key| self.ddss.attach(key)).transpose() {
                 Ok(Some(segment)) => self.replace(name, &segment, wanted, value).await,
                 Ok(None) => Err(DdssError::Released.into()),
@@ -288,7 +312,7 @@ impl<V: Verbs> Named<V> {
         let impossible = |_| DdssError::Impossible(u32::MAX, model);
         let spec = Spec { size: size.try_into().map_err(impossible)?, model };
         let home = wanted.home.unwrap_or_else(|| number(name).home(self.ddss.0.mesh.size()));
-        let key = self.ddss.allocate(spec, Placement::On(home)).await?;
+        let key = self.ddss.allocate(spec, Placement::On(home)).await.map_err(NamedError::of_keeper)?;
         let bound = async {
             let version = self.ddss.put(&self.ddss.attach(key)?, &Envelope::seal(name, value, size)).await?;
             self.ddss.bind_instead(number(name), Some(key), gone).await.map(|()| version)
@@ -297,23 +321,29 @@ impl<V: Verbs> Named<V> {
             Ok(version) => Ok(Some(Reply::Put { version, home: key.home() })),
             Err(why) => {
                 // Nobody knows its key.
-                self.ddss.release(key).await?;
-                if matches!(why, DdssError::Otherwise { .. }) { Ok(None) } else { Err(why.into()) }
+                self.ddss.release(key).await.map_err(NamedError::of_keeper)?;
+                if matches!(why, DdssError::Otherwise { .. }) {
+                    Ok(None)
+                } else {
+                    Err(NamedError::of_keeper(why))
+                }
             }
         }
     }
 
     /// Removes a value; of one that died with its home, the name.
     async fn remove(&self, name: String) -> Result<Reply, NamedError> {
-        let there =
-            self.ddss.lookup(number(&name)).await?.ok_or_else(|| NamedError::Unknown(name.clone()))?;
+        let there = self.lookup(&name).await?.ok_or_else(|| NamedError::Unknown(name.clone()))?;
         let released = async {
             self.read(&name, &self.ddss.attach(there)?).await?;
             Ok(self.ddss.release(there).await?)
         };
         match released.await {
             Ok(()) => {}
-            Err(NamedError::Gone(_)) => self.ddss.bind_instead(number(&name), None, Some(there)).await?,
+            Err(NamedError::Gone(_)) => {
+                let forgotten = self.ddss.bind_instead(number(&name), None, Some(there)).await;
+                forgotten.map_err(NamedError::of_keeper)?;
+            }
             Err(NamedError::Ddss(DdssError::Released)) => return Err(NamedError::Unknown(name)),
             Err(why) => return Err(why),
         }
@@ -363,10 +393,14 @@ impl<V: Verbs> Named<V> {
         }
     }
 
-    /// What this node keeps.
-    async fn kept(&self) -> Result<Reply, NamedError> {
-        let mut rows = Vec::new();
-        for (key, memory) in self.ddss.kept() {
+    /// What this node keeps, from behind a number on.
+    async fn kept(&self, after: Option<Name>) -> Result<Reply, NamedError> {
+        let (mut rows, mut bytes, mut last) = (Vec::new(), 0, None);
+        let behind = |(key, _): &(Key, u64)| after.is_none_or(|after| key.name > after);
+        for (key, memory) in self.ddss.kept().into_iter().filter(behind) {
+            if bytes >= PAGE {
+                return Ok(Reply::Kept { rows, more: last });
+            }
             let found = match self.ddss.attach(key) {
                 Ok(segment) => self.look(&segment).await,
                 Err(why) => Err(why),
@@ -376,13 +410,19 @@ impl<V: Verbs> Named<V> {
                 Err(DdssError::Released) => continue,
                 found => found?,
             };
-            let (name, version, len) = match found {
-                Some(Found { version, name, value }) => (Some(name), version, value.len() as u32),
-                None => (None, 0, key.spec().size),
+            let Spec { size, model } = key.spec();
+            let row = match found {
+                Some(Found { version, name, value }) => {
+                    let size = size - Envelope::len(name.len()) as u32;
+                    Row { name: Some(name), version, len: value.len() as u32, size, memory, model }
+                }
+                None => Row { name: None, version: 0, len: size, size, memory, model },
             };
-            rows.push(Row { name, version, len, size: key.spec().size, memory, model: key.spec().model });
+            bytes += row.len_in_bytes();
+            last = Some(key.name);
+            rows.push(row);
         }
-        Ok(Reply::Kept(rows))
+        Ok(Reply::Kept { rows, more: None })
     }
 }
 

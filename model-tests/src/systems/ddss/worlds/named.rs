@@ -252,7 +252,7 @@ impl Client {
     /// Looks at what nodes keep, of which nothing is promised but that it is told. Its answer comes at any moment.
     async fn looks(&self, request: RequestId, letter: char) {
         let failed = match letter {
-            'k' => self.named.serve(Request::Kept).await.err().map(|why| why.to_string()),
+            'k' => self.named.serve(Request::Kept { after: None }).await.err().map(|why| why.to_string()),
             _ => self.ddss.holdings(Rank::from_index(0)).await.err().map(|why| why.to_string()),
         };
         let failed = failed.map(|why| Event { request, what: What::Fails(why) });
