@@ -22,8 +22,8 @@ pub(crate) enum WaitPolicy {
     Try,
 }
 
-/// What an application tells its node's daemon. In a deployment these are the messages of the shared-memory
-/// rings (the paper's System V queues, 3.1).
+/// What an application tells its node's daemon, by a mailbox: both are tasks of one thread. (The paper has System V queues between
+/// processes there, 3.1; no such rings are built.)
 pub(crate) enum Command {
     /// Queue a request.
     Enter { ticket: Ticket, key: LockKey, mode: Mode, policy: WaitPolicy, reply: OneshotSender<Reply> },
