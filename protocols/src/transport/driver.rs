@@ -213,7 +213,7 @@ impl<V: Verbs> Driver<V> {
             _ => shared.broken(index, peer),
         }
         if peer.session.kept() < kept {
-            peer.wake_senders();
+            peer.has_been_acknowledged(shared.config.max_queued as usize);
         }
         if peer.is_guest {
             let header = header.filter(|_| verdict != Received::Violation).map(|(header, _)| header);

@@ -4,6 +4,7 @@
 use super::link::Event;
 use super::mesh::{BULK, Mesh, Shared};
 use super::peer::{Life, Peer, keep};
+use super::room;
 use super::stand_in::{Asker, Atomic, StandIn};
 use super::{Lost, NotExecuted, OpError, Rank};
 use crate::rt::{BufferGuard, Failed, Local, QpHandle};
@@ -446,7 +447,7 @@ impl<V: Verbs> Drop for Turn<'_, V> {
     fn drop(&mut self) {
         let Some(ticket) = self.ticket else { return };
         self.shared.with_peer(self.index, |peer| {
-            peer.waiters.retain(|w| w.ticket != ticket);
+            room::leave(&mut peer.waiters, ticket);
             peer.wake_first();
         });
     }

@@ -255,7 +255,18 @@ impl<V: Verbs> Peer<V> {
     }
 
     pub(super) fn wake_senders(&mut self) {
-        room::wake(&self.line);
+        self.line.iter().for_each(|waiter| waiter.waker.wake_by_ref());
+        self.wake_those_who_await_all();
+    }
+
+    /// Messages were acknowledged, and at most so many are kept.
+    pub(super) fn has_been_acknowledged(&mut self, most: usize) {
+        self.wake_those_with_room(most);
+        self.wake_those_who_await_all();
+    }
+
+    /// Lets those look who wait until no message is kept.
+    fn wake_those_who_await_all(&mut self) {
         for waker in self.senders.drain(..) {
             waker.wake();
         }
@@ -270,9 +281,9 @@ impl<V: Verbs> Peer<V> {
     ) -> u64 {
         let next = self.next_ticket;
         let line = line(self);
-        if let Some(waiter) = line.iter_mut().find(|waiter| Some(waiter.ticket) == ticket) {
-            waiter.waker.clone_from(cx.waker());
-            return waiter.ticket;
+        if let Some(place) = ticket.and_then(|ticket| room::place_in(line, ticket)) {
+            line[place].waker.clone_from(cx.waker());
+            return line[place].ticket;
         }
         line.push_back(Waiter { ticket: next, waker: cx.waker().clone() });
         self.next_ticket = next + 1;

@@ -83,13 +83,11 @@ impl<V: Verbs> Future for Room<'_, V> {
             if peer.gone || peer.ended != self.ended {
                 return Poll::Ready(Err(SendError::PeerGone(self.to)));
             }
-            let before = match self.ticket {
-                Some(ticket) => peer.line.iter().take_while(|waiter| waiter.ticket != ticket).count(),
-                None => peer.line.len(),
-            };
+            let place = self.ticket.and_then(|ticket| place_in(&peer.line, ticket));
+            let before = place.unwrap_or(peer.line.len());
             if peer.session.kept() + before < most {
                 if let Some(ticket) = self.ticket.take() {
-                    leave(peer, Some(ticket));
+                    leave(&mut peer.line, ticket);
                     // This one may find that it has nothing to send any more, and the next may have looked before it.
                     peer.line.front().inspect(|next| next.waker.wake_by_ref());
                 }
@@ -105,18 +103,30 @@ impl<V: Verbs> Drop for Room<'_, V> {
     /// Who gives up its place lets those behind it look.
     fn drop(&mut self) {
         let Some(ticket) = self.ticket else { return };
+        let most = self.shared.config.max_queued as usize;
         self.shared.with_peer(self.index, |peer| {
-            leave(peer, Some(ticket));
-            wake(&peer.line);
+            leave(&mut peer.line, ticket);
+            peer.wake_those_with_room(most);
         });
     }
 }
 
-fn leave<V: Verbs>(peer: &mut Peer<V>, ticket: Option<u64>) {
-    peer.line.retain(|waiter| Some(waiter.ticket) != ticket);
+impl<V: Verbs> Peer<V> {
+    /// Lets those in line look for whom there is room, the first one first. There may be thousands behind them, who would look for nothing.
+    pub(super) fn wake_those_with_room(&self, most: usize) {
+        let room = most.saturating_sub(self.session.kept());
+        self.line.iter().take(room).for_each(|waiter| waiter.waker.wake_by_ref());
+    }
 }
 
-/// Lets all look, the first in line first.
-pub(super) fn wake(line: &VecDeque<Waiter>) {
-    line.iter().for_each(|waiter| waiter.waker.wake_by_ref());
+/// Where a ticket stands in a line. Tickets ascend there.
+pub(super) fn place_in(line: &VecDeque<Waiter>, ticket: u64) -> Option<usize> {
+    line.binary_search_by_key(&ticket, |waiter| waiter.ticket).ok()
+}
+
+/// Takes a ticket out of a line.
+pub(super) fn leave(line: &mut VecDeque<Waiter>, ticket: u64) {
+    if let Some(place) = place_in(line, ticket) {
+        line.remove(place);
+    }
 }

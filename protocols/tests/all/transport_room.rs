@@ -1,7 +1,8 @@
 //! Little room: peers for which no more than one message is kept.
 
 use crate::common::{Cluster, Member, STYLES, begins, ms, rank};
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
+use std::future::poll_fn;
 use std::pin::pin;
 use std::rc::Rc;
 use weft_protocols::transport::Channel;
@@ -123,5 +124,33 @@ fn room_that_one_has_waited_for_and_does_not_use_is_the_next_one_s() {
         }));
         cluster.run(ms(50));
         assert_eq!(got.borrow()[..], [LOUD, QUIET], "{style:?}");
+    }
+}
+
+/// Each acknowledgement woke all that waited, and each of them counted those before it: a claim of ten thousand minipages of one manager
+/// took a minute of the processor.
+#[test]
+fn of_thousands_that_wait_for_room_only_those_look_for_whom_there_is_some() {
+    const MANY: u32 = 2_000;
+    for style in STYLES {
+        let cluster = Cluster::narrow(2, 1, style, 16);
+        let got = receive(&cluster.members[1], &[LOUD]);
+        let looks = Rc::new(Cell::new(0));
+        for _ in 0..MANY {
+            let (mesh, looks) = (cluster.members[0].mesh.clone(), Rc::clone(&looks));
+            drop(cluster.members[0].rt.spawn(async move {
+                let mut room = pin!(mesh.room(rank(1)));
+                poll_fn(|cx| {
+                    looks.set(looks.get() + 1);
+                    room.as_mut().poll(cx)
+                })
+                .await
+                .expect("the mesh is open");
+                mesh.send(rank(1), LOUD, &[1]).expect("there is room");
+            }));
+        }
+        cluster.run(ms(100));
+        assert_eq!(got.borrow().len() as u32, MANY, "{style:?}");
+        assert!(looks.get() <= 4 * MANY, "{style:?}: {} looks", looks.get());
     }
 }
