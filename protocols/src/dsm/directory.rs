@@ -60,6 +60,8 @@ struct Entry {
     queue: VecDeque<Asks>,
     /// Its latest version died.
     lost: bool,
+    /// Its length for the first who asked: to one who has it in another length nobody could transfer it.
+    len: Option<u32>,
 }
 
 /// The transaction that is open.
@@ -100,8 +102,12 @@ impl Directory {
             is_found_lost = !asks.known;
             Entry { lost: is_found_lost, ..Entry::default() }
         });
-        entry.queue.push_back(asks);
-        entry.serve(page, book, out);
+        if *entry.len.get_or_insert(asks.at.len) == asks.at.len {
+            entry.queue.push_back(asks);
+            entry.serve(page, book, out);
+        } else {
+            out.push((asks.from, Message::Otherwise { page, id: asks.id }));
+        }
         is_found_lost
     }
 
@@ -221,7 +227,7 @@ impl Entry {
 
     /// What the survivors have is what the book has.
     fn restore(&mut self, page: PageId, restored: Restored, out: &mut Sends) {
-        *self = Entry::default();
+        *self = Entry { len: self.len, ..Entry::default() };
         match restored {
             Restored::Fresh => {}
             Restored::Held { version, copies } => {

@@ -63,7 +63,7 @@ pub enum DsmError {
     /// The object has been freed.
     #[error("object {n:#x} has been freed", n = .0.0)]
     Freed(ObjectId),
-    /// The node knows the object by another size, grain or placement.
+    /// The node knows the object by another size, grain or placement; or another node has asked for the minipage in another length.
     #[error("object {n:#x} is there, and is otherwise", n = .0.0)]
     Otherwise(ObjectId),
     /// There is no memory for it.

@@ -45,7 +45,7 @@ pub(super) async fn come<'a, V: Verbs>(
         // A grant that stays is there when the thread comes out of its fault: nobody looks again.
         if come.granted.is_none() && object.page(page.index).access < need {
             had_turn = false;
-            service.check_lost(object, page)?;
+            service.check_there(object, page)?;
             let mut fault = Fault::begin(service, object, page, need);
             fault.wait().await?;
             come.hops = service.hops.borrow().get(&page).copied();
@@ -89,8 +89,8 @@ impl<V: Verbs> Service<V> {
     /// Asks for a minipage that somebody will need, unless that is done already.
     pub fn fetch(self: &Rc<Self>, page: PageId, need: Access) {
         let Some(object) = self.memory.object(page.object) else { return };
-        let lost = self.check_lost(&object, page).is_err();
-        if object.page(page.index).access < need && !lost && !self.requests.borrow().serves(page, need) {
+        let there = self.check_there(&object, page).is_ok();
+        if object.page(page.index).access < need && there && !self.requests.borrow().serves(page, need) {
             self.request(&object, page, need, 0);
         }
     }
@@ -173,7 +173,7 @@ impl<'a, V: Verbs> Fault<'a, V> {
     async fn wait(&mut self) -> Result<(), DsmError> {
         self.service.memory.wait(self.page, || !self.is_open()).await;
         self.service.check()?;
-        let granted = self.check_freed().and_then(|()| self.service.check_lost(self.object, self.page));
+        let granted = self.check_freed().and_then(|()| self.service.check_there(self.object, self.page));
         // Otherwise nothing was granted that could stay.
         self.over = granted.is_err();
         granted
@@ -188,7 +188,8 @@ impl<'a, V: Verbs> Fault<'a, V> {
 
 impl<V: Verbs> Drop for Fault<'_, V> {
     fn drop(&mut self) {
-        if self.over || self.service.has_failed() || self.service.is_lost(self.page) {
+        let is_there = || self.service.check_there(self.object, self.page).is_ok();
+        if self.over || self.service.has_failed() || !is_there() {
             return;
         }
         let open = self.service.requests.borrow_mut().leave(self.page, self.kind, self.id);

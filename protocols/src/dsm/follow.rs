@@ -177,14 +177,13 @@ impl<V: Verbs> Service<V> {
         self.in_views(|views| views.died().get(told).copied()).flatten()
     }
 
-    /// Whether this node was told that a minipage is lost.
-    pub fn is_lost(&self, page: PageId) -> bool {
-        self.following.as_ref().is_some_and(|following| following.lost.borrow().contains(&page))
-    }
-
-    /// An error if it was.
-    pub fn check_lost(&self, object: &Object<V>, page: PageId) -> Result<(), DsmError> {
-        if !self.is_lost(page) {
+    /// An error if this node was told that it cannot have a minipage: it is lost, or others have it otherwise.
+    pub fn check_there(&self, object: &Object<V>, page: PageId) -> Result<(), DsmError> {
+        if object.page(page.index).otherwise {
+            return Err(DsmError::Otherwise(page.object));
+        }
+        let is_lost = |following: &Following<V>| following.lost.borrow().contains(&page);
+        if !self.following.as_ref().is_some_and(is_lost) {
             return Ok(());
         }
         let range = object.range(page.index);
@@ -491,7 +490,7 @@ impl<V: Verbs> Service<V> {
             self.stats.borrow_mut().out_of_turn += 1;
             return;
         };
-        if self.requests.borrow_mut().on_lost(page, id) {
+        if self.requests.borrow_mut().ends_without(page, id) {
             following.lost.borrow_mut().insert(page);
             self.memory.wake(page);
         } else {

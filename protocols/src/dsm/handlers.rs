@@ -95,6 +95,7 @@ impl<V: Verbs> Service<V> {
                 None => self.stats.borrow_mut().out_of_turn += 1,
             },
             Some(Message::Lost { page, id }) => self.on_lost(page, id),
+            Some(Message::Otherwise { page, id }) => self.on_otherwise(page, id),
             Some(Message::Report { page, access, version, given }) => {
                 let report = Report { from, access, version, given };
                 let awaited = self.directory.borrow_mut().on_report(page, report);
@@ -222,6 +223,18 @@ impl<V: Verbs> Service<V> {
         };
         if done {
             self.send(manager, &Message::Done { page, id });
+        }
+    }
+
+    /// Another node has made the object otherwise, and asked for this minipage first: all who wait for it here are told.
+    fn on_otherwise(&self, page: PageId, id: u32) {
+        let object = self.memory.object(page.object);
+        match object.filter(|_| self.requests.borrow_mut().ends_without(page, id)) {
+            Some(object) => {
+                object.change(page.index, |page| page.otherwise = true);
+                self.memory.wake(page);
+            }
+            None => self.stats.borrow_mut().out_of_turn += 1,
         }
     }
 

@@ -44,6 +44,8 @@ pub(super) struct Page {
     pub given: Option<Rank>,
     /// That was said in an epoch before: its manager may have gone on from another node's copy since, which the bytes are older than.
     pub told: bool,
+    /// Other nodes have it in another length, and nothing of it comes here.
+    pub otherwise: bool,
 }
 
 /// An object at a node: all of its bytes, of which the minipages with access are valid.
@@ -272,11 +274,11 @@ mod tests {
     /// `weft fuzz swarm-16-dsm-rails` found a minipage that was shared before a store that it had been granted for (seed 48460).
     #[test]
     fn a_grant_to_read_takes_no_grant_to_write_away() {
-        let mut page = Page { access: Write, version: 4, stores: 2, owed: 1, given: None, told: false };
+        let mut page = Page { access: Write, version: 4, stores: 2, owed: 1, ..Page::default() };
         page.granted(Read, 4);
-        assert_eq!(page, Page { access: Write, version: 4, stores: 2, owed: 1, given: None, told: false });
+        assert_eq!(page, Page { access: Write, version: 4, stores: 2, owed: 1, ..Page::default() });
         page.granted(Read, 6);
-        assert_eq!(page, Page { access: Read, version: 6, stores: 0, owed: 1, given: None, told: false });
+        assert_eq!(page, Page { access: Read, version: 6, stores: 0, owed: 1, ..Page::default() });
         page.granted(Write, 7);
         assert_eq!((page.access, page.version, page.stores), (Write, 7, 0));
         page.access = Invalid;

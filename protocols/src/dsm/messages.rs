@@ -46,6 +46,8 @@ pub(super) enum Message<'a> {
     Leave { barrier: u64, id: u32 },
     /// To the requestor: the minipage is lost with a node that died.
     Lost { page: PageId, id: u32 },
+    /// To the requestor: another node has asked for the minipage in another length, so what it has cannot be had.
+    Otherwise { page: PageId, id: u32 },
     /// To the manager of a new view: what this node has of the minipage, or had last and gave to that node.
     Report { page: PageId, access: Access, version: u64, given: Option<Rank> },
     /// To all managers: that were so many reports of this node to this manager.
@@ -100,6 +102,7 @@ const ENDED: u8 = 16;
 const HERE: u8 = 17;
 const BEGUN: u8 = 18;
 const RESTARTED: u8 = 19;
+const OTHERWISE: u8 = 20;
 
 /// In what a request needs: its manager took over from the node whose rank is behind the rest.
 const HEIR: u8 = 0x80;
@@ -161,6 +164,7 @@ impl Message<'_> {
                 head(to, LEAVE, PageId { object: ObjectId(barrier), index: 0 }, id);
             }
             Message::Lost { page, id } => head(to, LOST, page, id),
+            Message::Otherwise { page, id } => head(to, OTHERWISE, page, id),
             Message::Report { page, access, version, given } => {
                 head(to, REPORT, page, given.map_or(0, Rank::get));
                 to.push(access as u8);
@@ -215,6 +219,7 @@ impl Message<'_> {
                 Message::Pull { page, id, from, at, version: rest.u64()? }
             }
             LOST => Message::Lost { page, id },
+            OTHERWISE => Message::Otherwise { page, id },
             REPORT => {
                 let (access, version) = (Access::of(rest.u8()?)?, rest.u64()?);
                 Message::Report { page, access, version, given: Rank::new(id) }
@@ -254,7 +259,7 @@ mod tests {
         /// A peer may send anything. What is a message has one form, and whatever is none is refused.
         #[test]
         fn any_bytes_are_a_message_in_its_one_form_or_none(
-            kind in 0..21u8,
+            kind in 0..22u8,
             rest in prop::collection::vec(any::<u8>(), 0..80),
             small in any::<bool>(),
         ) {
@@ -288,6 +293,7 @@ mod tests {
             Message::Free { object: page.object, id, step: Freeing::Close },
             Message::Freed { object: page.object, id, step: Freeing::Forget },
             Message::Lost { page, id },
+            Message::Otherwise { page, id },
             Message::Report { page, access: Access::Read, version, given: None },
             Message::Report { page, access: Access::Invalid, version, given: Some(to) },
             Message::Reported { reports: 7 },

@@ -103,8 +103,8 @@ impl Requests {
         Progress::Granted { need, joined, hops }
     }
 
-    /// A request's minipage is lost. False if it is open no more.
-    pub fn on_lost(&mut self, page: PageId, id: u32) -> bool {
+    /// A request ends, and nothing is granted. False if it is open no more.
+    pub fn ends_without(&mut self, page: PageId, id: u32) -> bool {
         let kinds = [Access::Read, Access::Write];
         let kind = kinds.into_iter().find(|kind| self.is_open(page, *kind, id));
         kind.is_some_and(|kind| self.open.remove(&(page, kind)).is_some())
