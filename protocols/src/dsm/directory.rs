@@ -241,7 +241,7 @@ impl Entry {
                 self.owner = Some(by).filter(|_| version > 0);
                 self.copies = vec![by];
                 self.open = Open::Restoring(by);
-                out.push((by, Message::Restore { page, id: 0, version }));
+                out.push((by, Message::Restore { page, version }));
             }
             Restored::Lost => self.lost = true,
         }

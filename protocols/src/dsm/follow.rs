@@ -470,7 +470,7 @@ impl<V: Verbs> Service<V> {
 
     /// A minipage that this node gave up did not get to the one that it was for. If it has been freed, it is forgotten here, and by its
     /// manager soon: those who have forgotten it before had reported nothing of it.
-    pub fn on_restore(&self, from: Rank, page: PageId, id: u32, version: u64) {
+    pub fn on_restore(&self, from: Rank, page: PageId, version: u64) {
         if self.frees.borrow().has_forgotten(page.object) {
             return;
         }
@@ -478,7 +478,7 @@ impl<V: Verbs> Service<V> {
         let gave = object.map(|object| object.page(page.index));
         if gave.is_some_and(|gave| gave.access == Access::Invalid && gave.version == version) {
             self.memory.grant(page, Access::Read, version);
-            self.send(from, &Message::Done { page, id });
+            self.send(from, &Message::Done { page, id: 0 });
         } else {
             self.stats.borrow_mut().out_of_turn += 1;
         }

@@ -105,7 +105,7 @@ impl<V: Verbs> Service<V> {
                 let awaited = self.directory.borrow_mut().on_reported(from, reports);
                 self.after_report(awaited, &mut sends);
             }
-            Some(Message::Restore { page, id, version }) => self.on_restore(from, page, id, version),
+            Some(Message::Restore { page, version }) => self.on_restore(from, page, version),
             Some(Message::Restarted { who }) => self.on_restarted(who),
             // Its stamp has said all: see `counts`.
             Some(Message::Begun) => {}

@@ -53,7 +53,7 @@ pub(super) enum Message<'a> {
     /// To all managers: that were so many reports of this node to this manager.
     Reported { reports: u32 },
     /// To a node that gave the minipage up for one that did not get it: it is to have it again.
-    Restore { page: PageId, id: u32, version: u64 },
+    Restore { page: PageId, version: u64 },
     /// To all nodes of a view, which the stamp names: this node has no memory.
     Here,
     /// To a node that says so: the shared memory has gone on without it.
@@ -171,8 +171,8 @@ impl Message<'_> {
                 to.extend(version.to_le_bytes());
             }
             Message::Reported { reports } => head(to, REPORTED, NO_PAGE, reports),
-            Message::Restore { page, id, version } => {
-                head(to, RESTORE, page, id);
+            Message::Restore { page, version } => {
+                head(to, RESTORE, page, 0);
                 to.extend(version.to_le_bytes());
             }
             Message::Ended => head(to, ENDED, NO_PAGE, 0),
@@ -225,7 +225,7 @@ impl Message<'_> {
                 Message::Report { page, access, version, given: Rank::new(id) }
             }
             REPORTED if page == NO_PAGE => Message::Reported { reports: id },
-            RESTORE => Message::Restore { page, id, version: rest.u64()? },
+            RESTORE if id == 0 => Message::Restore { page, version: rest.u64()? },
             ENDED if (page, id) == (NO_PAGE, 0) => Message::Ended,
             BEGUN if (page, id) == (NO_PAGE, 0) => Message::Begun,
             HERE if (page, id) == (NO_PAGE, 0) => Message::Here,
@@ -297,7 +297,7 @@ mod tests {
             Message::Report { page, access: Access::Read, version, given: None },
             Message::Report { page, access: Access::Invalid, version, given: Some(to) },
             Message::Reported { reports: 7 },
-            Message::Restore { page, id, version },
+            Message::Restore { page, version },
             Message::Ended,
             Message::Begun,
             Message::Here,
