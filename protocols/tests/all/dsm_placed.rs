@@ -1,9 +1,10 @@
 //! Memory that a node of the cluster is to manage.
 
-use crate::common::{Cluster, ms, rank};
+use crate::common::{Cluster, Member, ms, rank};
 use std::cell::RefCell;
 use std::rc::Rc;
 use weft_protocols::dsm::{Dsm, DsmError, Grain, Placement, Shared};
+use weft_sim::Sim;
 use weft_verbs::{Nanos, Wait};
 
 /// Also where the name comes in bytes: nobody would answer the first access.
@@ -39,29 +40,34 @@ fn memory_that_is_placed_at_a_node_which_is_not_there_is_refused() {
 fn of_nodes_that_make_a_name_in_other_grains_the_second_is_told_and_the_first_goes_on() {
     for rails in [1, 2] {
         let cluster = Cluster::railed(3, rails, 1, Wait::Poll);
-        let start = |node: usize| {
-            let member = &cluster.members[node];
-            Dsm::start(&member.rt, &member.mesh).expect("the channel is free")
-        };
-        let all = [0, 1, 2].map(start);
+        let start = |member: &Member| Dsm::start(&member.rt, &member.mesh).expect("the channel is free");
+        let all: Vec<Dsm<Sim>> = cluster.members.iter().map(start).collect();
         let made = |node: usize, grain| {
             all[node].named::<u64>(1, 32, Grain::Bytes(grain), Placement::Node(rank(2))).expect("it fits")
         };
-        let ([fine, coarse], rt) = ([made(0, 64), made(1, 128)], cluster.members[0].rt.clone());
-        let ([first, second], found) =
-            ([0, 1].map(|node: usize| all[node].clone()), Rc::new(RefCell::new(None)));
-        let finds = Rc::clone(&found);
-        drop(rt.spawn(async move {
-            let (mut first, mut second) = (first.thread(), second.thread());
-            let stored = first.store(fine, 0, 7).await;
-            let loaded = second.load(coarse, 0).await;
-            let claimed = second.claim_mut(coarse, 0..32, Nanos::MAX).await.map(drop);
-            *finds.borrow_mut() = Some((stored, loaded, claimed, first.load(fine, 0).await));
+        let [fine, coarse] = [made(0, 64), made(1, 128)];
+        let (first, second) = (Rc::new(RefCell::new(Vec::new())), Rc::new(RefCell::new(Vec::new())));
+        let (found, mut thread, rt) = (Rc::clone(&first), all[0].thread(), cluster.members[0].rt.clone());
+        drop(rt.clone().spawn(async move {
+            let stored = thread.store(fine, 0, 7).await;
+            rt.sleep_until(ms(10)).await;
+            let loaded = thread.load(fine, 0).await;
+            found.borrow_mut().extend([stored.map(|()| 0), loaded]);
         }));
-        cluster.run(ms(5));
-        let otherwise = DsmError::Otherwise(fine.object());
-        let told = (Ok(()), Err(otherwise.clone()), Err(otherwise), Ok(7));
-        assert_eq!(found.take(), Some(told), "{rails} rails");
+        let (found, mut thread, rt) = (Rc::clone(&second), all[1].thread(), cluster.members[1].rt.clone());
+        drop(rt.clone().spawn(async move {
+            rt.sleep_until(ms(5)).await;
+            let loaded = thread.load(coarse, 0).await;
+            let claimed = thread.claim_mut(coarse, 0..32, Nanos::MAX).await.map(|claim| claim[0]);
+            found.borrow_mut().extend([loaded, claimed]);
+        }));
+        cluster.run(ms(20));
+        let otherwise = || Err(DsmError::Otherwise(fine.object()));
+        assert_eq!(
+            (first.take(), second.take()),
+            (vec![Ok(0), Ok(7)], vec![otherwise(), otherwise()]),
+            "{rails} rails"
+        );
         assert!(all.iter().all(|dsm| dsm.unfinished().iter().all(|(_, open)| *open == 0)), "{rails} rails");
     }
 }
