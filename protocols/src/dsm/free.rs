@@ -13,7 +13,7 @@ use super::DsmError;
 use super::messages::{Freeing, Message};
 use super::reading::Decision;
 use super::service::Service;
-use super::shared::{ObjectId, Plain, Shared};
+use super::shared::{ObjectId, PageId, Plain, Shared};
 use super::thread::Thread;
 use crate::number_set::NumberSet;
 use crate::rt::sync::{OneshotSender, oneshot};
@@ -210,12 +210,10 @@ impl<V: Verbs> Service<V> {
 
     /// Whether anything of an object is open at this node.
     fn uses(&self, id: ObjectId) -> bool {
-        let owed =
-            |id| self.memory.object(id).is_some_and(|object| object.pages().iter().any(|page| page.owed > 0));
         self.requests.borrow().any_of(id)
             || self.pins.borrow().any_of(id)
-            || self.leaving.borrow().keys().any(|page| page.object == id)
-            || owed(id)
+            || self.leaving.borrow().range(PageId::all_of(id)).next().is_some()
+            || self.memory.object(id).is_some_and(|object| object.owed() > 0)
     }
 
     /// A node has done a step.

@@ -56,6 +56,8 @@ pub(super) struct Object<V: Verbs> {
     memory: V::Mr,
     _label: LabelGuard,
     pages: RefCell<Vec<Page>>,
+    /// What all minipages owe.
+    owed: Cell<u64>,
 }
 
 impl<V: Verbs> Object<V> {
@@ -74,8 +76,15 @@ impl<V: Verbs> Object<V> {
     /// Changes what the node knows of a minipage.
     pub fn change(&self, index: u32, change: impl FnOnce(&mut Page)) {
         if let Some(page) = self.pages.borrow_mut().get_mut(index as usize) {
+            let before = page.owed;
             change(page);
+            self.owed.set(self.owed.get() + u64::from(page.owed) - u64::from(before));
         }
+    }
+
+    /// How many accesses waited for grants of its minipages and are not executed yet.
+    pub fn owed(&self) -> u64 {
+        self.owed.get()
     }
 
     /// Whether the object has such a minipage.
@@ -190,7 +199,7 @@ impl<V: Verbs> Called<V> {
         let pages = RefCell::new(vec![Page::default(); pages as usize]);
         let label = cut.object.label().cut("minipage", cut.grain);
         let _label = self.mesh.label(&memory, 0..bytes, label);
-        let object = Rc::new(Object { cut, bytes, memory, _label, pages });
+        let object = Rc::new(Object { cut, bytes, memory, _label, pages, owed: Cell::new(0) });
         self.objects.borrow_mut().insert(cut.object, Rc::clone(&object));
         Ok(object)
     }

@@ -136,7 +136,7 @@ impl Pins {
 
     /// Whether there is a claim of an object, or any of its minipages is waited for.
     pub fn any_of(&self, object: ObjectId) -> bool {
-        self.claims.contains_key(&object) || self.pages.keys().any(|page| page.object == object)
+        self.claims.contains_key(&object) || self.pages.range(PageId::all_of(object)).next().is_some()
     }
 
     /// Minipages that are claimed or waited for.

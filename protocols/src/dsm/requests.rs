@@ -118,7 +118,9 @@ impl Requests {
 
     /// Whether there is one for any of an object's minipages.
     pub fn any_of(&self, object: ObjectId) -> bool {
-        self.open.keys().any(|(page, _)| page.object == object)
+        let pages = PageId::all_of(object);
+        let all = (*pages.start(), Access::Invalid)..=(*pages.end(), Access::Write);
+        self.open.range(all).next().is_some()
     }
 
     /// Requests that are open.
@@ -164,6 +166,15 @@ mod tests {
             Progress::Granted { need: Write, joined: 1, hops: 3 }
         );
         assert_eq!(requests.on_notice(PAGE, write, 2, 3), Progress::Unknown);
+    }
+
+    #[test]
+    fn a_request_for_any_minipage_is_one_for_its_object_and_for_no_other() {
+        for (kind, index) in [(Read, 0), (Write, 0), (Read, u32::MAX), (Write, u32::MAX)] {
+            let mut requests = Requests::default();
+            requests.make(PageId { object: ObjectId(5), index }, kind, 0);
+            assert_eq!([4, 5, 6].map(|object| requests.any_of(ObjectId(object))), [false, true, false]);
+        }
     }
 
     #[test]

@@ -362,8 +362,6 @@ impl<V: Verbs> Dsm<V> {
     /// What is open, by name: nothing, at rest.
     pub fn unfinished(&self) -> [(&'static str, u64); 10] {
         let service = &*self.0;
-        let owed =
-            |object: &Rc<Object<V>>| object.pages().iter().map(|page| u64::from(page.owed)).sum::<u64>();
         [
             ("requests for minipages", service.requests.borrow().len()),
             ("requests that a manager has not served", service.directory.borrow().unserved()),
@@ -373,7 +371,10 @@ impl<V: Verbs> Dsm<V> {
             ("objects that are being freed", service.frees.borrow().open()),
             ("minipages that are claimed", service.pins.borrow().len()),
             ("threads that wait for minipages", service.memory.waiters()),
-            ("grants whose accesses are not executed", service.memory.objects().iter().map(owed).sum()),
+            (
+                "grants whose accesses are not executed",
+                service.memory.objects().iter().map(|object| object.owed()).sum(),
+            ),
             (
                 "threads at barriers",
                 service.barriers.borrow().waiting() + service.entered.borrow().len() as u64,
