@@ -74,7 +74,11 @@ impl<V: Verbs> Service<V> {
         if !self.reach.is_now(source, when) {
             return;
         }
-        self.stats.borrow_mut().pulls += 1;
+        {
+            let mut stats = self.stats.borrow_mut();
+            stats.pulls += 1;
+            stats.pulled += object.range(page.index).len() as u64;
+        }
         let manager = self.manager(object, page);
         let hops = hops(self.mesh.me(), manager, source);
         let progress = self.requests.borrow_mut().on_notice(page, id, 1, hops);

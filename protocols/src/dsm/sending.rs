@@ -81,7 +81,11 @@ impl<V: Verbs> Service<V> {
         let Order { page, to, id, transfer, notices, version, .. } = order;
         let notice = |data| Message::Notice { page, id, notices, version, data };
         let Some(at) = transfer else { return self.send(to, &notice(None)) };
-        self.stats.borrow_mut().transfers += 1;
+        {
+            let mut stats = self.stats.borrow_mut();
+            stats.transfers += 1;
+            stats.transferred += object.range(page.index).len() as u64;
+        }
         if !self.mesh.places_at(to) {
             return self.send(to, &notice(Some(&object.copied(page.index))));
         }

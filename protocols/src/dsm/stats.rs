@@ -14,8 +14,12 @@ pub struct DsmStats {
     pub joined: u64,
     /// Minipages that this node sent.
     pub transfers: u64,
+    /// Their bytes.
+    pub transferred: u64,
     /// Minipages that this node pulled by RDMA read.
     pub pulls: u64,
+    /// Their bytes.
+    pub pulled: u64,
     /// Minipages that this node gave up because another one writes.
     pub invalidations: u64,
     /// Writes that this node was granted without data, since it had a copy.

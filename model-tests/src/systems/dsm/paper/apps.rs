@@ -37,8 +37,6 @@ pub(super) struct Line {
     barriers: f64,
     locks: f64,
     bytes: [f64; 3],
-    /// Bytes of a minipage: the paper gives none.
-    grain: u32,
 }
 
 /// The application of Table 3 that stands in neither of the figures, nor in the paper's list of applications.
@@ -56,7 +54,6 @@ pub(super) const LINES: [Line; 9] = [
         barriers: 1.8,
         locks: 0.0,
         bytes: [3.9e6, 174e3, 228e3],
-        grain: 1_024,
     },
     Line {
         name: "IS",
@@ -68,7 +65,6 @@ pub(super) const LINES: [Line; 9] = [
         barriers: 76.0,
         locks: 0.0,
         bytes: [18e3, 0.0, 19e3],
-        grain: 256,
     },
     Line {
         name: "LU",
@@ -80,7 +76,6 @@ pub(super) const LINES: [Line; 9] = [
         barriers: 35.0,
         locks: 0.0,
         bytes: [0.8e6, 625e3, 21e3],
-        grain: 8_192,
     },
     Line {
         name: "NBody",
@@ -92,7 +87,6 @@ pub(super) const LINES: [Line; 9] = [
         barriers: 4.3,
         locks: 0.0,
         bytes: [1.8e6, 44e3, 81e3],
-        grain: 1_024,
     },
     Line {
         name: "NBodyW",
@@ -104,7 +98,6 @@ pub(super) const LINES: [Line; 9] = [
         barriers: 2.3,
         locks: 0.0,
         bytes: [1.2e6, 23e3, 50e3],
-        grain: 1_024,
     },
     Line {
         name: "Ocean",
@@ -116,7 +109,6 @@ pub(super) const LINES: [Line; 9] = [
         barriers: 88.0,
         locks: 76.0,
         bytes: [0.5e6, 0.0, 84e3],
-        grain: 8_192,
     },
     Line {
         name: "SOR",
@@ -128,7 +120,6 @@ pub(super) const LINES: [Line; 9] = [
         barriers: 11.0,
         locks: 0.0,
         bytes: [83e3, 0.0, 4.3e3],
-        grain: 8_192,
     },
     Line {
         name: "TSP",
@@ -140,7 +131,6 @@ pub(super) const LINES: [Line; 9] = [
         barriers: 0.0,
         locks: 28.0,
         bytes: [1.3e6, 26e3, 30e3],
-        grain: 4_096,
     },
     Line {
         name: "Water",
@@ -152,7 +142,6 @@ pub(super) const LINES: [Line; 9] = [
         barriers: 19.0,
         locks: 857.0,
         bytes: [2.7e6, 482e3, 157e3],
-        grain: 640,
     },
 ];
 
@@ -257,7 +246,9 @@ pub(super) fn run(profile: &Profile, line: &Line, setup: Setup) -> Result<Ran, P
         write_faults: after.write_faults - before.write_faults,
         joined: after.joined - before.joined,
         transfers: after.transfers - before.transfers,
+        transferred: after.transferred - before.transferred,
         pulls: after.pulls - before.pulls,
+        pulled: after.pulled - before.pulled,
         ..DsmStats::default()
     };
     let messages = sent - sent_before;
@@ -281,9 +272,8 @@ pub(super) fn table_3(profile: &Profile, line: &Line) -> Result<Vec<Row>, PaperE
     row("faults a second", "1/s", line.faults, (ran.node.read_faults + ran.node.write_faults) as f64);
     row("barriers a second", "1/s", line.barriers, mine.barriers_entered as f64);
     row("locks a second", "1/s", line.locks, mine.locks_taken as f64);
-    let grain = f64::from(line.grain) / 1e3;
-    row("RDMA write, KB/s", "KB/s", line.bytes[0] / 1e3, ran.node.transfers as f64 * grain);
-    row("RDMA read, KB/s", "KB/s", line.bytes[1] / 1e3, ran.node.pulls as f64 * grain);
+    row("RDMA write, KB/s", "KB/s", line.bytes[0] / 1e3, ran.node.transferred as f64 / 1e3);
+    row("RDMA read, KB/s", "KB/s", line.bytes[1] / 1e3, ran.node.pulled as f64 / 1e3);
     row("send, KB/s", "KB/s", line.bytes[2] / 1e3, ran.messages as f64 * MESSAGE / 1e3);
     if line.name == IN_NO_FIGURE {
         return Ok(rows);
