@@ -154,6 +154,11 @@ fn memory(scenario: &Scenario) -> Rule {
     let nodes = u64::from(scenario.cluster.nodes);
     let mut config = MeshConfig::new(Rank::from_index(0), Vec::new());
     config.recv_buffers = scenario.transport.recv_buffers.unwrap_or(config.recv_buffers);
+    // For what follows it matters only whether there are others, and not how they are called.
+    config.other_rails = vec![config.peers.clone(); usize::from(scenario.cluster.rails.saturating_sub(1))];
+    if let Some(members) = scenario.cluster.members {
+        members.mesh(scenario.cluster.nodes, &mut config);
+    }
     scenario.workload.mesh(&mut config);
     let connections = nodes * (nodes - 1);
     let buffers = connections.saturating_mul(config.buffer_bytes());

@@ -501,6 +501,24 @@ fn a_scenario_that_needs_more_memory_than_it_may_take_is_refused_before_it_runs(
     assert_eq!(refused(&format!("{segments} 3"), ""), "");
 }
 
+/// Messages carry minipages where there are several rails, and what members say is longer the more there are.
+#[test]
+fn messages_that_rails_and_members_make_longer_count_as_memory() {
+    let said = |cluster: &str, workload: &str| {
+        let text = format!("[cluster]\n{cluster}\n[workload]\n{workload}\n");
+        crate::parse(&text).err().map(|error| error.to_string()).unwrap_or_default()
+    };
+    let wide = "kind = \"dsm\"\nrequests = 3\ngrain = 1_048_576";
+    let locks = "kind = \"locks\"\nscheme = \"srsl\"\nrequests = 3";
+    for (cluster, more, workload) in
+        [("nodes = 16", "rails = 2", wide), ("nodes = 200", "members = {}", locks)]
+    {
+        assert_eq!(said(cluster, workload), "");
+        let long = said(&format!("{cluster}\n{more}"), workload);
+        assert!(long.contains("MiB of at most 4096"), "{more}: {long}");
+    }
+}
+
 #[test]
 fn a_link_that_fails_for_so_long_that_users_are_told_of_it_is_refused() {
     let said = |cluster: &str, fault: &str, limit: &str| {

@@ -168,8 +168,7 @@ impl System for SharedMemory {
     /// Messages carry minipages where nodes have several rails.
     fn mesh(work: &DsmWork, config: &mut MeshConfig) {
         if !config.other_rails.is_empty() {
-            let application = work.application.map_or(0, |_| 8_192);
-            config.max_message = config.max_message.max(work.grain().max(application) + STAMPED);
+            config.max_message = config.max_message.max(work.longest() + STAMPED);
             // A node that connects registers what it posts for all others: for so long messages it would take longer, one by one, than
             // members wait for a sign of life. So what a connection takes is registered at once.
             let buffers = config.recv_buffers.saturating_mul(config.max_message);

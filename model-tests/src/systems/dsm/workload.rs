@@ -132,6 +132,12 @@ impl DsmWork {
         self.grain.unwrap_or(Grain::LEAST)
     }
 
+    /// How large the largest minipage is, in bytes.
+    pub fn longest(&self) -> u32 {
+        let of = self.application().map_or(0, |(application, input)| application.longest(input));
+        self.grain.unwrap_or(of.max(Grain::LEAST))
+    }
+
     fn check_application(&self, application: Application) -> Rule {
         let at = |field| in_section("workload", field);
         let (sizes, multiple) = application.sizes();

@@ -15,7 +15,7 @@ use weft_verbs::Verbs;
 
 /// Bytes of a body, and of a cell.
 pub(super) const RECORD: u64 = 128;
-const GRAIN: u32 = 1_024;
+pub(super) const GRAIN: u32 = 1_024;
 
 /// Distance at which a cell is one body: its size by this. SPLASH-2's usual tolerance.
 const TOLERANCE: f64 = 1.0;

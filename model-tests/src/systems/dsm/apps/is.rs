@@ -10,7 +10,7 @@ use weft_verbs::Verbs;
 const BUCKETS: usize = 512;
 /// Bytes of the shared counts.
 pub(super) const MEMORY: u64 = 4 * BUCKETS as u64;
-const GRAIN: u32 = 256;
+pub(super) const GRAIN: u32 = 256;
 
 /// The bucket of a key, in a round: keys change a little from round to round.
 fn bucket(key: usize, round: u32) -> usize {

@@ -10,6 +10,8 @@ use weft_verbs::Verbs;
 /// Rows of a block.
 pub(super) const BLOCK: usize = 32;
 const CELLS: usize = BLOCK * BLOCK;
+/// A block is a minipage.
+pub(super) const GRAIN: u32 = 8 * CELLS as u32;
 
 type Block = Vec<f64>;
 
@@ -108,7 +110,7 @@ impl Matrix {
 /// One thread's part.
 pub(super) async fn run<V: Verbs>(worker: &mut Worker<V>, input: Input) -> Result<u64, AppError> {
     let blocks = input.size / BLOCK;
-    let matrix = Matrix { shared: worker.shared(0, input.size * input.size, 8 * CELLS as u32)?, blocks };
+    let matrix = Matrix { shared: worker.shared(0, input.size * input.size, GRAIN)?, blocks };
     let (me, all) = (worker.me, worker.all);
     let is_own = |row, column| owner(row, column, all) == me;
     let grid =

@@ -134,6 +134,20 @@ impl Application {
         largest.next_multiple_of(Grain::LEAST)
     }
 
+    /// Bytes of its longest minipage, where no other grain is asked for.
+    pub fn longest(self, input: Input) -> u32 {
+        match self {
+            Application::Sor => sor::grain(input.size),
+            Application::Tsp => tsp::GRAIN,
+            Application::Water => water::RECORD as u32,
+            Application::Nbody | Application::Nbodyw => nbody::GRAIN,
+            Application::Is => is::GRAIN,
+            Application::Lu => lu::GRAIN,
+            Application::Barnes => barnes::GRAIN,
+            Application::Ocean => ocean::grain(input.size),
+        }
+    }
+
     /// How many bytes of shared memory it has.
     pub fn memory(self, input: Input) -> u64 {
         let size = input.size as u64;

@@ -10,7 +10,7 @@ use weft_verbs::Verbs;
 
 /// Bytes of a body: place, speed, mass, and a word that the sequential phase writes.
 pub(super) const RECORD: u64 = 64;
-const GRAIN: u32 = 1_024;
+pub(super) const GRAIN: u32 = 1_024;
 
 /// Units of the sequential phase for each body, where a force takes one. Fitted: with the pace of NBody it gives the barriers a second
 /// that Table 3 has of NBodyW.

@@ -29,10 +29,15 @@ fn begin(place: usize) -> f32 {
     super::noise(place) as f32
 }
 
+/// Bytes of a minipage: of one colour of a row.
+pub(super) fn grain(size: usize) -> u32 {
+    (4 * (size / 2)).next_multiple_of(64) as u32
+}
+
 /// One thread's part.
 pub(super) async fn run<V: Verbs>(worker: &mut Worker<V>, input: Input) -> Result<u64, AppError> {
     let (rows, half) = (input.size, input.size / 2);
-    let grain = (4 * half).next_multiple_of(64) as u32;
+    let grain = grain(input.size);
     let colours: [Shared<[f32]>; 2] =
         [worker.shared(0, rows * half, grain)?, worker.shared(1, rows * half, grain)?];
     let own = worker.share(rows);

@@ -23,7 +23,7 @@ const FROM_END: usize = 12;
 /// Places of the pool.
 const POOL: usize = 10_240;
 /// What Table 3's RDMA writes leave for a fault at least: a page.
-const GRAIN: u32 = 4_096;
+pub(super) const GRAIN: u32 = 4_096;
 
 /// After so many units a thread looks whether a shorter tour was found meanwhile.
 const LOOK: u64 = 50;

@@ -36,7 +36,12 @@ pub(super) fn memory(size: u64) -> u64 {
 }
 
 fn grid(size: u64) -> u64 {
-    size * 8 * size.next_multiple_of(8)
+    size * u64::from(grain(size as usize))
+}
+
+/// Bytes of a minipage: of a row.
+pub(super) fn grain(size: usize) -> u32 {
+    8 * size.next_multiple_of(8) as u32
 }
 
 /// A grid in shared memory.
@@ -49,7 +54,7 @@ struct Grid {
 impl Grid {
     fn new<V: Verbs>(worker: &Worker<V>, name: u32, size: usize) -> Result<Grid, AppError> {
         let row = size.next_multiple_of(8);
-        Ok(Grid { shared: worker.shared(name, size * row, 8 * row as u32)?, size })
+        Ok(Grid { shared: worker.shared(name, size * row, grain(size))?, size })
     }
 
     async fn write<V: Verbs>(
