@@ -176,7 +176,11 @@ impl HistoryEvent for Event {
         Nanos(self.at_ns)
     }
 
-    fn by_another_clock(self, at: Nanos) -> Event {
+    fn by_another_clock(mut self, at: Nanos) -> Event {
+        if let What::Ran { spent, .. } = &mut self.what {
+            let moves = |time: u64| at.0.saturating_sub(self.at_ns.saturating_sub(time));
+            (spent.from, spent.to) = (moves(spent.from), moves(spent.to));
+        }
         Event { at_ns: at.0, ..self }
     }
 
@@ -234,5 +238,21 @@ impl fmt::Display for Event {
             What::Runs => write!(f, "{request}: runs"),
             What::Ran { part, .. } => write!(f, "{request}: has run, its part is {part:#x}"),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::history::ClientId;
+
+    /// On machines each node's clock begins with its process: by these an application's threads took as long as lay between two starts.
+    #[test]
+    fn the_times_of_a_thread_that_has_run_move_with_the_clock() {
+        let request = RequestId { client: ClientId { node: 1, index: 0 }, number: 0 };
+        let ran = |from, to| What::Ran { part: 3, spent: Spent { from, to, faults: 2, ..Spent::default() } };
+        let event = |at_ns, what| Event { at_ns, request, what };
+        assert_eq!(event(9, ran(2, 8)).by_another_clock(Nanos(109)), event(109, ran(102, 108)));
+        assert_eq!(event(109, ran(102, 108)).by_another_clock(Nanos(9)), event(9, ran(2, 8)));
     }
 }
