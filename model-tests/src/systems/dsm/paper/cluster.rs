@@ -17,8 +17,17 @@ pub(super) fn cluster(profile: &Profile, waits: &[Wait]) -> Result<Cluster, Pape
 
 /// A node for each way, with shared memory that is charged as mapped memory is.
 pub(super) fn shared(profile: &Profile, waits: &[Wait]) -> Result<(Cluster, Vec<Dsm<Sim>>), PaperError> {
+    shared_with(profile, waits, false)
+}
+
+/// The same, where readers may take what is read elsewhere by RDMA read.
+pub(super) fn shared_with(
+    profile: &Profile,
+    waits: &[Wait],
+    pulls: bool,
+) -> Result<(Cluster, Vec<Dsm<Sim>>), PaperError> {
     let cluster = cluster(profile, waits)?;
-    let config = DsmConfig { charges: Charges::Mapped, ..DsmConfig::default() };
+    let config = DsmConfig { charges: Charges::Mapped, pulls };
     let start = |Machine { rt, mesh }: &Machine| Dsm::start_as(rt, mesh, config).map_err(refused);
     let nodes = cluster.machines.iter().map(start).collect::<Result<_, _>>()?;
     Ok((cluster, nodes))

@@ -5,6 +5,7 @@
 //! Table 1 goes in; Table 2's polling and interrupt contexts come out, and its other two are fitted.
 
 mod apps;
+mod claims;
 mod cluster;
 mod fault;
 mod ping_pong;
@@ -38,8 +39,11 @@ fn results(progress: Progress<'_>) -> Result<Results, PaperError> {
     let profile = Profile::builtin("dsm-2005")?;
     let what = "experiments of sections 4 and 5";
     progress(0.0, what);
-    let mut parts: Vec<Experiment<'_>> =
-        vec![Box::new(|| ping_pong::rows(&profile)), Box::new(|| fault::rows(&profile))];
+    let mut parts: Vec<Experiment<'_>> = vec![
+        Box::new(|| ping_pong::rows(&profile)),
+        Box::new(|| fault::rows(&profile)),
+        Box::new(|| claims::rows(&profile)),
+    ];
     for line in &apps::LINES {
         parts.push(Box::new(|| apps::table_3(&profile, line)));
         parts.push(Box::new(|| apps::speed_ups(&profile, line)));
@@ -77,7 +81,8 @@ fn goals(rows: &[Row]) -> Vec<Goal> {
         Goal::judge(rows, "barriers and locks a second that were not fitted (Table 3)", 25.0, rates),
         Goal::judge(rows, "speed-up of NBody on 24 processors (5.4)", 15.0, speed),
     ];
-    judged.into_iter().flatten().chain(points(rows)).chain(widens(rows)).chain(today::goals(rows)).collect()
+    let judged = judged.into_iter().flatten().chain(fault::goals(rows)).chain(claims::goals(rows));
+    judged.chain(points(rows)).chain(widens(rows)).chain(today::goals(rows)).collect()
 }
 
 /// Of the times saved against the user-level build, how many points each is off.
