@@ -181,8 +181,7 @@ impl<V: Verbs> Thread<V> {
     ///
     /// # Errors
     ///
-    /// There are no such elements, the deadline of the node's clock has passed ([`Nanos::MAX`] never does), or the shared
-    /// memory has ended.
+    /// As [`Thread`] lists them; or the deadline of the node's clock has passed ([`Nanos::MAX`] never does).
     pub async fn claim<T: Plain>(
         &mut self,
         of: Shared<[T]>,

@@ -20,6 +20,19 @@ use zerocopy::IntoBytes;
 /// An access that its node is granted returns at once; another one waits until the node has the minipage. A call may be dropped at any
 /// moment, as `select` and time-outs do it: nothing of it is executed from then on. Of a call that copies several minipages, those that
 /// came first may have been.
+///
+/// # Errors
+///
+/// Calls at elements end in
+///
+/// - [`DsmError::Index`]: there are no such elements;
+/// - [`DsmError::Freed`]: the object has been freed;
+/// - [`DsmError::Otherwise`]: the node knows the object otherwise, or another node has asked for the minipage in another length;
+/// - [`DsmError::Placement`] and [`DsmError::Message`]: the name was made for a cluster that is not this one;
+/// - [`DsmError::Memory`]: the operating system registers no memory for the object, at which this node's first call is that does so. It may
+///   be called again;
+/// - [`DsmError::Lost`]: the minipage's last version was with a node that died;
+/// - [`DsmError::Closed`], [`DsmError::Out`] and [`DsmError::PeerReset`]: the memory has ended for this node.
 pub struct Thread<V: Verbs> {
     dsm: Dsm<V>,
     last: Stamp,
@@ -60,7 +73,7 @@ impl<V: Verbs> Thread<V> {
     ///
     /// # Errors
     ///
-    /// There is no such element, or the shared memory has ended.
+    /// As [`Thread`] lists them.
     pub async fn load<T: Word>(&mut self, from: Shared<[T]>, index: usize) -> Result<T, DsmError> {
         let spot = from.spot(index)?;
         self.access(from, spot, Access::Read, |object, _| object.value(spot.at)).await

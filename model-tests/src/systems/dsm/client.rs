@@ -1,10 +1,12 @@
 //! A thread of the workload: it accesses words, and waits at barriers.
 
 use super::history::{At, Event, Op, What, Why};
+use super::with_memory;
 use super::workload::Request;
 use crate::history::RequestId;
 use crate::record::Record;
 use std::collections::BTreeMap;
+use std::ops::Range;
 use weft_protocols::dsm::{BarrierId, DsmError, Shared, Stamp, Thread};
 use weft_protocols::rt::Rt;
 use weft_verbs::{Nanos, Verbs};
@@ -70,11 +72,11 @@ impl<V: Verbs> Client<V> {
                 self.accesses = true;
                 record.written().await;
                 // Nothing comes between the access and its record: the order of recording is that of execution.
-                let done = if claims == 0 {
-                    self.execute(word, op).await.map(|found| (found, self.thread.last()))
-                } else {
-                    self.claim(rt, word, op, claims).await
-                };
+                let done = with_memory(rt, async || match claims {
+                    0 => self.execute(word, op).await.map(|found| (found, self.thread.last())),
+                    _ => self.claim(rt, word, op, claims).await,
+                });
+                let done = done.await;
                 self.accesses = false;
                 happens(match &done {
                     Ok((found, last)) => {
@@ -104,10 +106,10 @@ impl<V: Verbs> Client<V> {
         Ok(None)
     }
 
-    /// Accesses a word by a claim of its minipage and those behind it, so many in all.
+    /// Accesses a word by a claim of its minipage, from the word on, and of those behind it.
     async fn claim(&mut self, rt: &Rt<V>, word: u32, op: Op, pages: u32) -> Result<(u64, Stamp), DsmError> {
         let (words, at) = (self.words, word as usize);
-        let range = at..(at + pages as usize * words.elements_a_page()).min(words.len());
+        let range = claimed(at, pages, words.elements_a_page(), words.len());
         if op == Op::Load {
             let claim = self.thread.claim(words, range, Nanos::MAX).await?;
             rt.yield_now().await;
@@ -128,6 +130,26 @@ impl<V: Verbs> Client<V> {
             Op::Swap(value) => thread.swap(words, at, value).await,
             Op::Add(by) => thread.fetch_add(words, at, by).await,
             Op::CompareExchange(there, value) => thread.compare_exchange(words, at, there, value).await,
+        }
+    }
+}
+
+/// Words that lie in so many minipages, in those that there are.
+fn claimed(word: usize, pages: u32, words_a_page: usize, all: usize) -> Range<usize> {
+    let end = (word / words_a_page + pages as usize) * words_a_page;
+    word..end.min(all)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_claim_has_as_many_minipages_as_it_was_asked_for_wherever_its_word_lies() {
+        for (word, pages) in [(0, 1), (7, 1), (7, 2), (8, 3), (15, 64)] {
+            let claimed = claimed(word, pages, 8, 32);
+            let last = (word / 8 + pages as usize - 1).min(3);
+            assert_eq!((claimed.start, (claimed.end - 1) / 8), (word, last), "{word}, {pages}");
         }
     }
 }

@@ -90,6 +90,22 @@ const MOST_AT_ONCE: u32 = 1 << 20;
 /// The name of the words that the workload accesses: all nodes know it.
 const NAME: u32 = 0;
 
+/// How long a thread waits before it makes a call again for which the operating system registered no memory.
+const BEFORE_MEMORY_IS_ASKED_FOR: Nanos = Nanos::from_millis(1);
+
+/// Makes a call, again and again for as long as the operating system registers no memory for it: it has done nothing.
+async fn with_memory<V: Verbs, T>(
+    rt: &Rt<V>,
+    mut call: impl AsyncFnMut() -> Result<T, DsmError>,
+) -> Result<T, DsmError> {
+    loop {
+        match call().await {
+            Err(DsmError::Memory(_)) => rt.sleep(BEFORE_MEMORY_IS_ASKED_FOR).await,
+            done => return done,
+        }
+    }
+}
+
 /// How long a thread rests whose access has failed: a call that fails at once takes no time.
 const AFTER_FAILURE: Nanos = Nanos::from_micros(10);
 
@@ -119,6 +135,7 @@ impl System for SharedMemory {
     /// Its part of the memory is gone: it is started anew with all others.
     const COMES_BACK: bool = false;
     const QUITS: bool = true;
+    const MEMORY: bool = true;
     const KIND: &'static str = "dsm";
     const ABOUT: &'static str = "distributed shared memory in minipages, sequentially consistent";
     const EXAMPLE: &'static str = "requests = 100";

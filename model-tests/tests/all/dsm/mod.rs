@@ -247,6 +247,25 @@ fn applications_come_to_what_a_sequential_run_comes_to_while_links_fail() {
     }
 }
 
+/// A machine whose operating system registers no memory when the run begins, and later, once more: no thread comes away without its access.
+#[test]
+fn threads_whose_machine_registers_no_memory_for_a_while_get_what_they_ask_for_then() {
+    for work in [
+        "threads = 2\nminipages = 16\nclaims = 0.3\nduration = \"20ms\"\nthink = \"20us\"",
+        "application = \"sor\"\nthreads = 2",
+    ] {
+        let text = format!(
+            "title = \"a machine without memory\"\n[cluster]\nnodes = 4\n[workload]\nkind = \"dsm\"\n{work}\n[run]\nlimit = \"200ms\"\n\
+             [[faults]]\nkind = \"no-memory\"\nat = \"0us\"\nnode = 1\nlasts = \"3ms\"\n\
+             [[faults]]\nkind = \"no-memory\"\nat = \"6ms\"\nnode = \"random\"\nlasts = \"3ms\"\n"
+        );
+        let scenario = weft_check::parse(&text).unwrap_or_else(|error| panic!("{error}: {text}"));
+        let summary = assert_held(&scenario, 0..4);
+        assert!(summary.metrics.count("protocol", "transfers") > 0, "{work}");
+        assert_eq!(summary.metrics.count("requests", "failed"), 0, "{work}");
+    }
+}
+
 /// A thread gives a part that is not its own.
 #[test]
 fn a_wrong_answer_is_noticed() {

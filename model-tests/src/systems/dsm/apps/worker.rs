@@ -1,6 +1,7 @@
 //! An application's thread: shared memory, a lock, a barrier, a processor; and what its time went into.
 
 use crate::systems::dsm::history::{Spent, Why};
+use crate::systems::dsm::with_memory;
 use std::ops::Range;
 use weft_protocols::dsm::{
     BarrierId, Dsm, DsmError, DsmStats, Grain, Placement, Plain, Shared, Thread, Word,
@@ -142,7 +143,7 @@ impl<V: Verbs> Worker<V> {
     pub async fn load<T: Word>(&mut self, from: Shared<[T]>, index: usize) -> Result<T, AppError> {
         let (rt, begin) = (self.rt.clone(), self.rt.now());
         let _expects = rt.expects();
-        let found = self.thread.load(from, index).await?;
+        let found = with_memory(&rt, async || self.thread.load(from, index).await).await?;
         self.took(Cause::Fault, begin);
         Ok(found)
     }
@@ -151,7 +152,7 @@ impl<V: Verbs> Worker<V> {
     pub async fn store<T: Word>(&mut self, to: Shared<[T]>, index: usize, value: T) -> Result<(), AppError> {
         let (rt, begin) = (self.rt.clone(), self.rt.now());
         let _expects = rt.expects();
-        self.thread.store(to, index, value).await?;
+        with_memory(&rt, async || self.thread.store(to, index, value).await).await?;
         self.took(Cause::Fault, begin);
         Ok(())
     }
@@ -165,7 +166,7 @@ impl<V: Verbs> Worker<V> {
     ) -> Result<(), AppError> {
         let (rt, begin) = (self.rt.clone(), self.rt.now());
         let _expects = rt.expects();
-        self.thread.read(from, start, into).await?;
+        with_memory(&rt, async || self.thread.read(from, start, into).await).await?;
         self.took(Cause::Fault, begin);
         Ok(())
     }
@@ -179,7 +180,7 @@ impl<V: Verbs> Worker<V> {
     ) -> Result<(), AppError> {
         let (rt, begin) = (self.rt.clone(), self.rt.now());
         let _expects = rt.expects();
-        self.thread.write(to, start, values).await?;
+        with_memory(&rt, async || self.thread.write(to, start, values).await).await?;
         self.took(Cause::Fault, begin);
         Ok(())
     }
