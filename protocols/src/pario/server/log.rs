@@ -1,9 +1,10 @@
 //! The log of a server's directory: what a restart finds.
 //!
 //! A log is one object of the disk. It is made of **batches**, one behind the other: a length and a checksum (4 bytes each), the
-//! number of the log (8), and what is in the batch. The first batch is a **checkpoint**, the whole directory; each other one has the
-//! **records** of changes that were committed together. At most one batch is not synced: it is written and synced before the next
-//! one, so of all that a crash can leave only the last batch may be in pieces, and a batch that is whole has whole ones before it.
+//! number of the log (8), and what is in the batch. The first batch is a **checkpoint**, the whole directory; one that is too long for
+//! a batch is in several. Each other batch has the **records** of changes that were committed together. At most one commit is not
+//! synced: it is written and synced before the next one, so of all that a crash can leave only the last batch may be in pieces, and a
+//! batch that is whole has whole ones before it. A checkpoint of several batches is whole if all of them are.
 //!
 //! The first commit after a start begins a new log, and so does one that makes a log too long. A log that begins is written and
 //! synced before the older one is removed. Whatever a crash leaves, the directory is in the newest log with a whole checkpoint. Bytes
@@ -18,12 +19,11 @@ use super::super::Handle;
 use super::super::error::Refusal;
 use super::super::messages::{Reader, Writer};
 use super::answered;
+use super::batch::{HEAD, LONGEST, batch, sealed};
 use super::names::{Change, Names};
+use std::borrow::Cow;
 use std::ops::Range;
 use weft_verbs::ObjectName;
-
-/// Bytes of a batch before what is in it.
-const HEAD: usize = 4 + 4 + 8;
 
 /// Names of objects of which this bit is set are logs; others are objects of files, whose handles never have it.
 const LOGS: u64 = 1 << 63;
@@ -49,6 +49,8 @@ mod kind {
     pub(super) const END: u8 = 9;
     pub(super) const ANSWERED: u8 = 10;
     pub(super) const ENDING: u8 = 11;
+    /// A part of a checkpoint: the next batch goes on with it.
+    pub(super) const PART: u8 = 12;
 }
 
 /// The object of a log, by the log's number: its highest bit is set.
@@ -103,6 +105,8 @@ pub(in super::super) struct Log {
     found: Option<(u64, u64)>,
     /// How much room is made at a time, in bytes; 0 for none.
     spare: u64,
+    /// What a batch of a checkpoint has at the most, in bytes.
+    longest: usize,
 }
 
 impl Log {
@@ -110,7 +114,7 @@ impl Log {
     /// its end, if there is nothing else behind it.
     pub(super) fn behind(newest: Option<u64>, found: Option<(u64, u64)>, spare: u32) -> Log {
         let (end, room, long, spare) = (None, 0, LONG, u64::from(spare));
-        Log { newest, end, room, long, before: (newest, end, room), found, spare }
+        Log { newest, end, room, long, before: (newest, end, room), found, spare, longest: LONGEST }
     }
 
     /// What commits changes that have been made to the directory.
@@ -131,11 +135,8 @@ impl Log {
             return Commit { log, zeros, at, bytes, replaces: None };
         }
         let log = self.newest.map_or(0, |log| log + 1);
-        let mut writer = Writer(vec![0; HEAD]);
-        writer.0.push(kind::CHECKPOINT);
-        names.encode(&mut writer);
         let replaces = self.newest.replace(log);
-        let bytes = sealed(log, writer);
+        let bytes = checkpoint(log, names, self.longest);
         let begun = bytes.len() as u64;
         self.room = begun;
         let zeros = self.take(0, begun, self.kept_of_what_makes(names));
@@ -185,22 +186,21 @@ fn room_to_remove(names: &Names) -> u64 {
     bytes + paths * REMOVAL + files * ENDS
 }
 
-/// Fills in the head of a batch.
-fn sealed(log: u64, Writer(mut bytes): Writer) -> Vec<u8> {
-    let len = (bytes.len() - HEAD) as u32;
-    bytes[..4].copy_from_slice(&len.to_le_bytes());
-    bytes[8..HEAD].copy_from_slice(&log.to_le_bytes());
-    let sum = checksum(&bytes);
-    bytes[4..8].copy_from_slice(&sum.to_le_bytes());
+/// The whole directory, in one batch or in as many as it takes.
+fn checkpoint(log: u64, names: &Names, longest: usize) -> Vec<u8> {
+    let mut writer = Writer(vec![0; HEAD]);
+    writer.0.push(kind::CHECKPOINT);
+    names.encode(&mut writer);
+    if writer.0.len() - HEAD <= longest {
+        return sealed(log, writer);
+    }
+    let mut parts = writer.0[HEAD + 1..].chunks(longest - 1).peekable();
+    let mut bytes = Vec::new();
+    while let Some(part) = parts.next() {
+        let kind = if parts.peek().is_some() { kind::PART } else { kind::CHECKPOINT };
+        bytes.extend(sealed(log, Writer([&[0; HEAD][..], &[kind], part].concat())));
+    }
     bytes
-}
-
-/// Of a batch, but for the sum itself.
-fn checksum(batch: &[u8]) -> u32 {
-    let mut sum = crc32fast::Hasher::new();
-    sum.update(&batch[..4]);
-    sum.update(&batch[8..]);
-    sum.finalize()
 }
 
 /// Why a log cannot be read.
@@ -233,12 +233,9 @@ pub(super) struct Found {
 
 /// Reads a log.
 pub(super) fn read(log: u64, bytes: &[u8]) -> Result<Found, Unread> {
-    let (body, mut end) = batch(log, bytes, 0).ok_or(Unread::NoCheckpoint)?;
-    let mut reader = Reader(body);
-    let names = match reader.u8() {
-        Some(kind::CHECKPOINT) => Names::decode(&mut reader),
-        _ => None,
-    };
+    let (directory, mut end) = whole_directory(log, bytes).ok_or(Unread::NoCheckpoint)?;
+    let mut reader = Reader(&directory);
+    let names = Names::decode(&mut reader);
     let mut names = names.filter(|_| reader.0.is_empty()).ok_or(Unread::NoCheckpoint)?;
     while let Some((body, next)) = batch(log, bytes, end) {
         let mut reader = Reader(body);
@@ -258,6 +255,24 @@ pub(super) fn read(log: u64, bytes: &[u8]) -> Result<Found, Unread> {
     Ok(Found { names, end: end as u64, torn })
 }
 
+/// What is in the checkpoint of a log, and where it ends; `None` if it is not whole.
+fn whole_directory(log: u64, bytes: &[u8]) -> Option<(Cow<'_, [u8]>, usize)> {
+    let (mut parts, mut at) = (Vec::new(), 0);
+    loop {
+        let (body, end) = batch(log, bytes, at)?;
+        match body.split_first()? {
+            (&kind::PART, part) => parts.extend_from_slice(part),
+            (&kind::CHECKPOINT, all) if at == 0 => return Some((Cow::Borrowed(all), end)),
+            (&kind::CHECKPOINT, last) => {
+                parts.extend_from_slice(last);
+                return Some((Cow::Owned(parts), end));
+            }
+            _ => return None,
+        }
+        at = end;
+    }
+}
+
 /// Reads a log of these batches. What could be read is written as a log that begins with it, and that is read as the same.
 pub(in super::super) fn read_log_of(bodies: &[&[u8]]) {
     let batch = |body: &&[u8]| sealed(0, Writer([&[0; HEAD][..], body].concat()));
@@ -272,17 +287,6 @@ pub(in super::super) fn read_log_of(bodies: &[&[u8]]) {
         };
         assert_eq!(again.as_ref().map(whole), Ok(whole(&found.names)));
     }
-}
-
-/// What is in the batch that begins at a byte of a log, and where it ends; `None` if none is whole there.
-fn batch(log: u64, bytes: &[u8], at: usize) -> Option<(&[u8], usize)> {
-    let rest = bytes.get(at..)?;
-    let len = u32::from_le_bytes(*rest.first_chunk()?) as usize;
-    // The number first: it is compared at every byte behind a broken batch.
-    let number = rest.get(8..HEAD)?;
-    let whole = rest.get(..HEAD.checked_add(len)?)?;
-    let good = number == log.to_le_bytes() && len > 0 && whole[4..8] == checksum(whole).to_le_bytes();
-    good.then(|| (&whole[HEAD..], at + whole.len()))
 }
 
 fn encode(change: &Change, to: &mut Writer) {
@@ -443,6 +447,31 @@ mod tests {
         assert_eq!(read(6, &bytes).map(|found| found.end), Err(Unread::NoCheckpoint));
         assert_eq!(read(0, &[0; 100]).map(|found| found.end), Err(Unread::NoCheckpoint));
         assert_eq!(read(0, &[0xff; 100]).map(|found| found.end), Err(Unread::NoCheckpoint));
+    }
+
+    #[test]
+    fn a_directory_that_is_longer_than_a_batch_is_found_again_whole_or_not_at_all() {
+        let (mut names, mut log) = (Names::default(), Log::behind(None, None, 0));
+        log.longest = 64;
+        for nth in 0..40 {
+            names.create(0, Rank::from_index(1), name(&nth.to_string()), Distribution::single(0)).unwrap();
+        }
+        let (first, before) = (log.commit(&names, &[]), listed(&names));
+        let (_, unlinked) = names.unlink(&name("7")).unwrap();
+        let second = log.commit(&names, &[unlinked]);
+        let (begun, bytes) = (first.bytes.len(), [first.bytes, second.bytes].concat());
+        let (_, end) = batch(0, &bytes, 0).unwrap();
+        assert!(end == HEAD + 64 && begun > 10 * end, "{end} of {begun}");
+        assert_eq!(read(0, &bytes).map(|found| listed(&found.names)), Ok(listed(&names)));
+        assert_eq!(read(0, &bytes[..begun]).map(|found| listed(&found.names)), Ok(before));
+        for end in 0..begun {
+            assert_eq!(read(0, &bytes[..end]).map(|found| found.end), Err(Unread::NoCheckpoint), "{end}");
+        }
+        for at in 0..begun {
+            let mut flipped = bytes.clone();
+            flipped[at] ^= 1 << (at % 8);
+            assert_eq!(read(0, &flipped).map(|found| found.end), Err(Unread::NoCheckpoint), "byte {at}");
+        }
     }
 
     #[test]

@@ -3,6 +3,7 @@
 mod absent;
 mod answered;
 mod bars;
+mod batch;
 mod check;
 mod early;
 mod inode;
