@@ -1,8 +1,9 @@
 //! Files where there is little of something: a group of more members than a node may have calls, appends of no bytes, a region of one
-//! byte in a long list, and an append to the longest file.
+//! byte in a long list, an append to the longest file, and a node that knows of fewer servers.
 
-use crate::common::{Cluster, ms};
+use crate::common::{Cluster, Member, ms};
 use std::cell::Cell;
+use std::pin::Pin;
 use std::rc::Rc;
 use weft_protocols::pario::{Datatype, FsConfig, FsError, Pario, Storage, View};
 use weft_protocols::rt::Rt;
@@ -64,6 +65,46 @@ fn an_append_of_no_bytes_says_where_the_file_ends_and_takes_no_place() {
         assert_eq!(files.append(&file, buffer(10)).await.0, Ok(10));
         files.close(file).await.expect("it is open");
     });
+}
+
+/// Its home has counted the opening: a file that nobody could close would never end.
+#[test]
+fn a_file_on_more_servers_than_a_node_knows_of_is_refused_there_and_is_not_kept_open() {
+    let [two, one] = [2, 1].map(|servers| in_memory(FsConfig::new(servers)));
+    let cluster = Cluster::with_messages(3, 1, Wait::Poll, two.max_message());
+    let start = |(member, config): (&Member, FsConfig)| {
+        Pario::start(&member.rt, &member.mesh, config).expect("it can be")
+    };
+    let files: Vec<_> = cluster.members.iter().zip([two, two, one]).map(start).collect();
+    let ended = Rc::new(Cell::new(0));
+    let at = |node: usize, does: Pin<Box<dyn Future<Output = ()>>>| {
+        let (before, tell) = (ended.get(), Rc::clone(&ended));
+        drop(cluster.members[node].rt.spawn(async move {
+            does.await;
+            tell.set(tell.get() + 1);
+        }));
+        cluster.run(ms(20));
+        assert_eq!(ended.get(), before + 1, "a call of node {node} has not ended");
+    };
+    let (maker, other) = (files[1].clone(), files[2].clone());
+    at(
+        1,
+        Box::pin(async move {
+            let file = maker.create("f", None).await.expect("nothing is there");
+            maker.close(file).await.expect("it is open");
+        }),
+    );
+    at(
+        2,
+        Box::pin(async move {
+            assert_eq!(other.open("f").await.map(drop), Err(FsError::Distribution));
+            assert_eq!(other.stat("f").await.map(drop), Err(FsError::Distribution));
+        }),
+    );
+    let maker = files[1].clone();
+    at(1, Box::pin(async move { maker.unlink("f").await.expect("it is there") }));
+    let left = files[0].leftovers();
+    assert!(left.iter().all(|(_, left)| *left == 0), "{left:?}");
 }
 
 #[test]

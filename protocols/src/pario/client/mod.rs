@@ -79,15 +79,17 @@ impl<V: Verbs> Opening<V> {
         Held { opening: Some(Rc::clone(self) as Rc<dyn Opens>), ..Held::NOTHING }
     }
 
+    /// One that the cluster has no servers for, as this node knows it, is closed again: its home has counted it.
     fn take(&self) -> Result<File<V>, FsError> {
-        self.file.take().ok_or(FsError::Nonsense)
+        let file = self.file.take().ok_or(FsError::Nonsense)?;
+        let fits = file.layout().fits(file.files.0.config.servers);
+        if fits { Ok(file) } else { Err(FsError::Distribution) }
     }
 }
 
 impl<V: Verbs> Opens for Opening<V> {
     fn opened(&self, handle: Handle, layout: Distribution, epoch: u64) {
-        let files = self.files.upgrade().map(Pario);
-        if let Some(files) = files.filter(|files| layout.fits(files.0.config.servers)) {
+        if let Some(files) = self.files.upgrade().map(Pario) {
             self.file.replace(Some(File::new(&files, handle, layout, epoch)));
         }
     }

@@ -7,6 +7,7 @@ use super::super::{DirEntry, Distribution, FsError, Metadata, Name, Path, SetAtt
 use super::{File, HOME, Open, Opening};
 use crate::rt::sync::OneshotReceiver;
 use crate::transport::Rank;
+use std::collections::btree_map::Entry;
 use std::rc::Rc;
 use weft_verbs::Verbs;
 
@@ -36,7 +37,7 @@ impl<V: Verbs> Pario<V> {
     ///
     /// # Errors
     ///
-    /// There is none at that path.
+    /// There is none at that path. [`FsError::Distribution`] if it is on more servers than this node's cluster has.
     pub async fn open(&self, path: &str) -> Result<File<V>, FsError> {
         let request = Request::Open { path: Path::checked(path)? };
         let opening = Opening::new(self);
@@ -66,10 +67,12 @@ impl<V: Verbs> Pario<V> {
         // When it has been sent, and not before: a home that asks what is open counts this close, or is not told of the file.
         {
             let mut opens = self.0.opens.borrow_mut();
-            if let Some(times) = opens.get_mut(&(handle, epoch)) {
-                *times -= 1;
+            if let Entry::Occupied(mut times) = opens.entry((handle, epoch)) {
+                *times.get_mut() -= 1;
+                if *times.get() == 0 {
+                    times.remove();
+                }
             }
-            opens.retain(|_, times| *times > 0);
         }
         self.0.holds_home(HOME);
         Close { kept, told }
@@ -209,9 +212,10 @@ impl<V: Verbs> Pario<V> {
         loop {
             return match self.until_answered(HOME, request.clone()).await? {
                 Answer::Stat { file: None, attributes } => Ok(Metadata { file: None, size: 0, attributes }),
-                Answer::Stat { file: Some((handle, layout)), attributes }
-                    if layout.fits(self.0.config.servers) =>
-                {
+                Answer::Stat { file: Some((_, layout)), .. } if !layout.fits(self.0.config.servers) => {
+                    Err(FsError::Distribution)
+                }
+                Answer::Stat { file: Some((handle, layout)), attributes } => {
                     let size = match self.size_of(handle, layout, None).await {
                         // A server that began anew knows no files that have ended, and has no bytes of them.
                         Ok((size, asked_again)) if size == 0 || asked_again => {
