@@ -220,7 +220,7 @@ impl<V: Verbs> Files<V> {
         let state = state_of_files(failed.as_ref());
         let (rank, errors) = (self.rank, stats.disk_errors);
         if Disk::after(errors, failed.as_ref()).is_news(&self.told) {
-            tracing::warn!("node {rank}: the disk with its store failed ({errors} errors); files: {state}");
+            tracing::warn!("node {rank}: {}", news_of_files(errors, &state));
         }
         let said = [
             ("state", state),
@@ -280,7 +280,15 @@ fn state_of_segments(is_out: bool, has_view: bool) -> (&'static str, bool) {
 fn state_of_files(failed: Option<&FsError>) -> String {
     match failed {
         None => "running".to_string(),
-        Some(why) => format!("disk failed: {why}"),
+        Some(why) => format!("failed: {why}"),
+    }
+}
+
+/// What the log says of them. A damaged log is no error of the disk.
+fn news_of_files(errors: u64, state: &str) -> String {
+    match errors {
+        0 => format!("files: {state}"),
+        _ => format!("the disk with its store failed ({errors} errors); files: {state}"),
     }
 }
 
@@ -399,7 +407,15 @@ mod tests {
     #[test]
     fn a_server_that_cannot_use_its_disk_is_not_running() {
         assert_eq!(state_of_files(None), "running");
-        assert_eq!(state_of_files(Some(&FsError::Damaged)), "disk failed: the directory's log is damaged");
+        assert_eq!(state_of_files(Some(&FsError::Damaged)), "failed: the directory's log is damaged");
+    }
+
+    #[test]
+    fn a_damaged_log_is_not_told_as_a_disk_that_failed() {
+        let damaged = state_of_files(Some(&FsError::Damaged));
+        assert_eq!(news_of_files(0, &damaged), "files: failed: the directory's log is damaged");
+        let said = "the disk with its store failed (1 errors); files: failed: a server's disk failed";
+        assert_eq!(news_of_files(1, &state_of_files(Some(&FsError::Io))), said);
     }
 
     #[test]

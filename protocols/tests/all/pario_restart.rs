@@ -72,6 +72,28 @@ async fn get<const LEN: usize>(files: &Pario<Sim>, path: &str) -> Result<[u8; LE
     Ok(bytes)
 }
 
+/// Who is told that the server has failed looks there for whether it was the disk.
+#[test]
+fn a_server_whose_disk_fails_as_it_reads_its_log_counts_an_error_of_the_disk() {
+    let config = FsConfig::new(1);
+    let mut cluster = Cluster::with_messages(2, 1, Wait::Poll, config.max_message());
+    let start = |member: &Member| Pario::start(&member.rt, &member.mesh, config).expect("it can be");
+    let services: Vec<_> = cluster.members.iter().map(start).collect();
+    let files = services[1].clone();
+    drop(cluster.members[1].rt.spawn(async move {
+        put(&files, "f", b"x").await.expect("nothing is in the way");
+    }));
+    cluster.plan(CRASHES, Fault::Crash { node: NodeId(0) });
+    cluster.run(IS_BACK);
+    cluster.plan(cluster.fabric.now(), Fault::Restart { node: NodeId(0) });
+    cluster.run(Nanos(1));
+    cluster.fabric.break_disk(NodeId(0), true);
+    cluster.members[0] = cluster.start(0);
+    let server = start(&cluster.members[0]);
+    cluster.run(ms(100));
+    assert_eq!((server.failed(), server.stats().disk_errors), (Some(FsError::Io), 1));
+}
+
 #[test]
 fn a_rename_that_a_full_disk_refused_has_not_happened_after_a_restart() {
     let config = FsConfig { log_room: 4_096, ..FsConfig::new(1) };

@@ -182,7 +182,10 @@ pub(super) async fn recover<V: Verbs>(shared: Rc<Shared<V>>) {
             Directory::broken(why)
         }
     };
-    *server.machine.borrow_mut() = Some(new_machine(&shared, Some(directory)));
+    let mut machine = new_machine(&shared, Some(directory));
+    // No event tells of the calls by which the log was looked for.
+    machine.counts.disk_errors += u64::from(machine.failed() == Some(Refusal::Io));
+    *server.machine.borrow_mut() = Some(machine);
     asked.into_iter().for_each(|client| drop(shared.rt.spawn(ask_for_opens(Rc::clone(&shared), client))));
     if let Some((mut met, lease)) = guests {
         absent::ask_those_met(&shared, &mut met);
