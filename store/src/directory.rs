@@ -1,12 +1,16 @@
 //! Whose store a directory is, and that one server has it open.
 //!
 //! A store is a directory with a **head**, the file `weft-store`: three lines of text with the version of the format, the cluster and
-//! the server's number. Beside it lies a file for each object, by its name in 16 hexadecimal digits. Whoever opens the store locks the
-//! head (`flock`), which ends with the process: a server for itself alone, those who only look together. Whoever makes the head locks the
-//! directory itself meanwhile.
+//! the server's number. Beside it lies a file for each object, by its name in 16 hexadecimal digits, and one that says for how many
+//! [servers](Directory::of_servers) files were placed (no line of the head, which earlier programs of this format would take to be
+//! damaged). Whoever opens the store locks the head (`flock`), which ends with the process: a server for itself alone, those who only
+//! look together. Whoever makes the head locks the directory itself meanwhile.
+//!
+//! All of these files are the server's user's alone: who can read the head can lock it, and bytes of files are in the others.
 
 use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::{self, ErrorKind, Write};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use thiserror::Error;
 use weft_verbs::ObjectName;
@@ -16,7 +20,10 @@ const VERSION: &str = "4";
 
 const HEAD: &str = "weft-store";
 
-/// Where a new head is written before it has its name, and what is made to find out whether files can be made.
+/// How many servers the cluster had for which files were placed.
+pub(crate) const SERVERS: &str = "weft-store.servers";
+
+/// Where one of these two is written before it has its name, and what is made to find out whether files can be made.
 const FRESH: &str = "weft-store.new";
 
 /// What a file system has at its root from its beginning: a disk that is mounted is empty with it.
@@ -127,6 +134,20 @@ pub enum StoreRefused {
         /// The server that asks.
         wanted: u32,
     },
+    /// Its files were placed for another number of servers.
+    #[error(
+        "{}: files are placed over {found} file servers, and not over {wanted}: start with {found} again (`file_servers`); for another \
+         number copy the files out (`weft fs get`), begin with new stores on all servers, and put them back",
+        path.display()
+    )]
+    Servers {
+        /// The file that says so.
+        path: PathBuf,
+        /// For how many they were placed.
+        found: u32,
+        /// How many there are to be.
+        wanted: u32,
+    },
     /// Somebody has it open.
     #[error("{}: {who} has this store open; end it first", path.display())]
     Busy {
@@ -138,7 +159,7 @@ pub enum StoreRefused {
 }
 
 impl StoreRefused {
-    fn at(path: &Path) -> impl FnOnce(io::Error) -> StoreRefused {
+    pub(crate) fn at(path: &Path) -> impl FnOnce(io::Error) -> StoreRefused {
         let path = path.to_path_buf();
         move |why| StoreRefused::Unusable { path, why }
     }
@@ -204,10 +225,8 @@ impl Directory {
     fn writable(&self) -> Result<(), StoreRefused> {
         let (head, fresh) = (self.path.join(HEAD), self.path.join(FRESH));
         OpenOptions::new().write(true).open(&head).map_err(StoreRefused::at(&head))?;
-        match File::create(&fresh).and_then(|_| fs::remove_file(&fresh)) {
-            Err(why) if !matches!(why.kind(), ErrorKind::StorageFull | ErrorKind::QuotaExceeded) => {
-                Err(StoreRefused::at(&fresh)(why))
-            }
+        match private().create(true).open(&fresh).and_then(|_| fs::remove_file(&fresh)) {
+            Err(why) if !is_full(&why) => Err(StoreRefused::at(&fresh)(why)),
             _ => Ok(()),
         }
     }
@@ -268,15 +287,7 @@ impl Directory {
         if let Some(found) = stranger(path)? {
             return Err(StoreRefused::NoStore { path: path.to_path_buf(), found });
         }
-        let fresh = path.join(FRESH);
-        let write = || {
-            let mut file = File::create(&fresh)?;
-            file.write_all(id.text().as_bytes())?;
-            file.sync_all()?;
-            fs::rename(&fresh, path.join(HEAD))?;
-            itself.sync_all()
-        };
-        write().map_err(StoreRefused::at(&fresh))
+        write_whole(path, HEAD, &id.text()).map_err(StoreRefused::at(&path.join(FRESH)))
     }
 
     /// Where it is.
@@ -330,7 +341,7 @@ impl Directory {
         let mut found = Vec::new();
         for entry in fs::read_dir(&self.path)? {
             let name = entry?.file_name();
-            let known = name.to_str().is_some_and(|name| [HEAD, FRESH, OF_THE_DISK].contains(&name));
+            let known = name.to_str().is_some_and(|name| [HEAD, SERVERS, FRESH, OF_THE_DISK].contains(&name));
             if !known && object_of(&name).is_none() {
                 found.push(name.to_string_lossy().into_owned());
             }
@@ -338,6 +349,28 @@ impl Directory {
         found.sort();
         Ok(found)
     }
+}
+
+/// How a file of a store is made and written: no other user may read it.
+pub(crate) fn private() -> OpenOptions {
+    let mut options = OpenOptions::new();
+    options.write(true).mode(0o600);
+    options
+}
+
+/// Whether there was no room.
+pub(crate) fn is_full(why: &io::Error) -> bool {
+    matches!(why.kind(), ErrorKind::StorageFull | ErrorKind::QuotaExceeded)
+}
+
+/// Writes a file of a store, durably: a crash leaves all of it or none.
+pub(crate) fn write_whole(path: &Path, name: &str, text: &str) -> io::Result<()> {
+    let fresh = path.join(FRESH);
+    let mut file = private().create(true).truncate(true).open(&fresh)?;
+    file.write_all(text.as_bytes())?;
+    file.sync_all()?;
+    fs::rename(&fresh, path.join(name))?;
+    File::open(path)?.sync_all()
 }
 
 /// A file in a directory without a head by which it is not empty.

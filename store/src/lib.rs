@@ -18,6 +18,7 @@ mod directory;
 mod objects;
 mod pool;
 mod recording;
+mod servers;
 mod sync;
 
 pub use calls::Calls;

@@ -9,7 +9,7 @@
 //! A file that is closed hears of no error any more by which bytes written to it are lost. So one with bytes that no sync has seen is
 //! synced before it is closed, and stays open where that fails.
 
-use crate::directory::{Directory, file_of};
+use crate::directory::{Directory, file_of, private};
 use crate::recording::Recording;
 use std::collections::BTreeMap;
 use std::fs::{self, File, OpenOptions};
@@ -119,7 +119,7 @@ impl Objects {
     ///
     /// It is there already; or [`DiskError::Full`], [`DiskError::Io`].
     pub fn create(&self, object: ObjectName) -> Result<(), DiskError> {
-        let made = OpenOptions::new().write(true).create_new(true).open(self.path(object));
+        let made = private().create_new(true).open(self.path(object));
         match made.and_then(|_| self.itself.sync_all()) {
             Err(why) if why.kind() == ErrorKind::AlreadyExists => Err(DiskError::Exists(object)),
             made => made.map_err(|why| told(&why)),
@@ -300,7 +300,7 @@ impl Objects {
             return Ok(Arc::clone(known));
         }
         self.make_room(&mut opened);
-        let made = OpenOptions::new().read(true).write(true).create_new(true).open(self.path(object));
+        let made = private().read(true).create_new(true).open(self.path(object));
         match made {
             // It was created, and nobody has opened it yet.
             Err(why) if why.kind() == ErrorKind::AlreadyExists => {

@@ -19,6 +19,7 @@ use weft_control::daemon::{DaemonError, Options, run as live};
 use weft_control::net::Tcp;
 use weft_control::secret::Secret;
 use weft_control::timing::Timing;
+use weft_store::StoreId;
 
 /// What calls to segments are for.
 pub const SEGMENTS: &str = "segments";
@@ -80,7 +81,10 @@ fn setup(config: &Config, rank: u32, new_store: bool) -> Result<(Option<engine::
     let (on, address) = on(config)?;
     let serves_files = rank < config.systems.file_servers;
     let store = match (&config.node.store, serves_files) {
-        (Some(path), true) => Some(crate::stores::open(path, &config.cluster.name, rank, new_store)?),
+        (Some(path), true) => {
+            let id = StoreId { cluster: config.cluster.name.clone(), server: rank };
+            Some(crate::stores::open(path, &id, Some(config.systems.file_servers), new_store)?)
+        }
         (None, true) => {
             let wanted = format!(
                 "node {rank} is a file server: [node] store says in which directory it keeps its bytes"

@@ -40,6 +40,7 @@ use weft_control::member::Config;
 use weft_control::message::Join;
 use weft_control::net::Endpoint;
 use weft_control::secret::{self, Secret};
+use weft_store::StoreId;
 
 /// How long nodes may take to meet.
 const PATIENCE: Duration = Duration::from_secs(120);
@@ -156,7 +157,8 @@ fn join(place: &place::Place, port: u16, agreed: &Agreed) -> Result<Config, Fail
 
 /// Opens a node's devices, the first with its store, which is that of one scenario and one node.
 fn open_rails(args: &NodeArgs, scenario: &Scenario, rank: u32) -> Result<Rails, Failure> {
-    let open = |path| crate::stores::open(path, &meeting::title(scenario), rank, true);
+    let id = StoreId { cluster: meeting::title(scenario), server: rank };
+    let open = |path| crate::stores::open(path, &id, None, true);
     let store = args.store.as_deref().map(open).transpose()?;
     let on = device::Choice::of(&args.on, &scenario.cluster);
     let contexts = on.open_all(scenario.cluster.rails, store.as_ref())?;

@@ -57,6 +57,28 @@ fn a_store_that_is_another_ones_is_named_with_its_place_and_left_as_it_was() {
     assert_eq!(scratch.files(), before);
 }
 
+/// Files lie where the number of servers says: with another one, servers would answer with zeros.
+#[test]
+fn a_store_is_held_to_the_number_of_servers_for_which_its_files_were_placed() {
+    let scratch = Scratch::new();
+    let open = || Directory::open_or_make(scratch.path(), &id(3)).unwrap();
+    // Of an earlier version, which did not say.
+    drop(open());
+    open().of_servers(4).unwrap();
+    open().of_servers(4).unwrap();
+    let before = scratch.files();
+    let at = format!("{}/weft-store.servers", scratch.path().display());
+    let refused = open().of_servers(5).unwrap_err().to_string();
+    let placed = "files are placed over 4 file servers, and not over 5: start with 4 again (`file_servers`)";
+    assert!(refused.starts_with(&format!("{at}: {placed}")) && refused.lines().count() == 1, "{refused}");
+    assert_eq!((scratch.files(), open().strangers().unwrap()), (before, Vec::new()));
+    for damaged in [&b""[..], b"4", b"four\n", b"\xff\n"] {
+        fs::write(scratch.path().join("weft-store.servers"), damaged).unwrap();
+        let refused = open().of_servers(4).unwrap_err().to_string();
+        assert!(refused.starts_with(&format!("{at}:1: the head is damaged")), "{refused}");
+    }
+}
+
 #[test]
 fn a_head_that_is_not_whole_is_named_by_its_line() {
     let scratch = Scratch::new();

@@ -2,7 +2,7 @@
 
 use super::Scratch;
 use std::fs;
-use std::os::unix::fs::{FileExt, symlink};
+use std::os::unix::fs::{FileExt, PermissionsExt, symlink};
 use std::path::Path;
 use weft_store::Objects;
 use weft_verbs::{DiskError, ObjectName};
@@ -37,6 +37,20 @@ fn objects_are_files_by_their_names_and_are_there_in_the_next_life() {
     assert_eq!((objects.size(A), objects.size(LOG)), (Ok(8), Ok(0)));
     assert_eq!(objects.remove(LOG), Ok(()));
     assert_eq!(objects.list(), Ok(vec![A]));
+}
+
+#[test]
+fn no_other_user_of_the_machine_can_read_what_is_in_a_store_or_lock_it() {
+    let scratch = Scratch::new();
+    let objects = scratch.objects();
+    objects.directory().of_servers(1).unwrap();
+    objects.create(LOG).unwrap();
+    write(&objects, A, 0, b"bytes").unwrap();
+    for (name, _) in scratch.files() {
+        let mode = fs::metadata(scratch.path().join(&name)).unwrap().permissions().mode() & 0o777;
+        assert_eq!(mode, 0o600, "{name}");
+    }
+    assert_eq!(scratch.files().len(), 4);
 }
 
 #[test]

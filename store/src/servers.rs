@@ -1,0 +1,37 @@
+//! For how many file servers a store's files were placed.
+//!
+//! Where the bytes of a file lie is arithmetic with that number. Servers of a cluster that has another one find zeros where bytes were.
+
+use crate::directory::{Directory, SERVERS, StoreRefused, is_full, write_whole};
+use std::fs;
+use std::io::ErrorKind;
+
+impl Directory {
+    /// Holds the store to the number of file servers that its cluster has. A store that does not say, as one of an earlier version, takes
+    /// this one.
+    ///
+    /// # Errors
+    ///
+    /// Its files were placed for another number; or what says that is damaged, or cannot be read or written.
+    pub fn of_servers(&self, servers: u32) -> Result<(), StoreRefused> {
+        let path = self.path().join(SERVERS);
+        match fs::read(&path) {
+            Ok(text) => {
+                let number = std::str::from_utf8(&text).ok().and_then(|text| text.strip_suffix('\n'));
+                match number.and_then(|number| number.parse().ok()) {
+                    Some(found) if found == servers => Ok(()),
+                    Some(found) => Err(StoreRefused::Servers { path, found, wanted: servers }),
+                    None => Err(StoreRefused::Head { path, line: 1 }),
+                }
+            }
+            Err(why) if why.kind() == ErrorKind::NotFound => {
+                match write_whole(self.path(), SERVERS, &format!("{servers}\n")) {
+                    // A full disk is to be emptied; the next start finds room.
+                    Err(why) if !is_full(&why) => Err(StoreRefused::at(&path)(why)),
+                    _ => Ok(()),
+                }
+            }
+            Err(why) => Err(StoreRefused::at(&path)(why)),
+        }
+    }
+}
