@@ -26,20 +26,20 @@ pub fn run(args: &FsArgs) -> Result<Exit, Failure> {
     let door = Door::new(&args.of, args.node)?;
     match &args.command {
         FsCommand::Ls { directory, long } => {
-            check_directory(directory)?;
-            ls(&door, directory, *long, args.json)?
+            let directory = check_directory(directory)?;
+            ls(&door, directory.as_str(), *long, args.json)?
         }
         FsCommand::Put { from, name, strip, servers, force } => {
-            let name = name.clone().map_or_else(|| name_of(from), Ok)?;
-            check(&name)?;
-            let layout = (*strip, *servers);
-            let size = Put { door: &door, name: &name, quiet: args.quiet }.put(from, layout, *force)?;
+            let path = check(&name.clone().map_or_else(|| name_of(from), Ok)?)?;
+            let (layout, name) = ((*strip, *servers), path.as_str());
+            let size = Put { door: &door, path: &path, quiet: args.quiet }.put(from, layout, *force)?;
             said(args, &json!({ "name": name, "bytes": size }), || {
-                format!("{}: {} bytes\n", output::shown(&name), count(size))
+                format!("{}: {} bytes\n", output::shown(name), count(size))
             })?;
         }
         FsCommand::Get { name, to } => {
-            check(name)?;
+            let name = check(name)?;
+            let name = name.as_str();
             let to = to.clone().unwrap_or_else(|| PathBuf::from(last(name)));
             let size = get(&door, name, &to, args.quiet)?;
             if to != Path::new("-") {
@@ -49,7 +49,8 @@ pub fn run(args: &FsArgs) -> Result<Exit, Failure> {
             }
         }
         FsCommand::Stat { name } => {
-            check(name)?;
+            let name = check(name)?;
+            let name = name.as_str();
             let (_, size, layout) = stat(&door, name)?;
             let (strip, servers, first) = (layout.strip(), layout.servers(), layout.first());
             let object =
@@ -62,8 +63,8 @@ pub fn run(args: &FsArgs) -> Result<Exit, Failure> {
             })?;
         }
         FsCommand::Truncate { name, size } => {
-            check(name)?;
-            done(&ask(&door, &Request::Truncate { name: name.clone(), size: *size })?)?;
+            let name = check(name)?.to_string();
+            done(&ask(&door, &Request::Truncate { name, size: *size })?)?;
         }
         FsCommand::Rm { names } => each(&door, names, |name| Request::Remove { name })?,
         FsCommand::Mkdir { paths } => each(&door, paths, |path| Request::MakeDirectory { path })?,
@@ -83,10 +84,10 @@ fn said(args: &FsArgs, object: &serde_json::Value, text: impl FnOnce() -> String
 /// Asks for something of each path. What is no path is refused before anything is done; one of which it cannot be had is told, and the
 /// next ones are asked all the same. Where nobody answers, none of them is.
 fn each(door: &Door, paths: &[String], request: impl Fn(String) -> Request) -> Result<(), Failure> {
-    paths.iter().try_for_each(|path| check(path))?;
+    let paths = paths.iter().map(|path| check(path)).collect::<Result<Vec<_>, _>>()?;
     let mut refused: Option<Failure> = None;
     for path in paths {
-        let Err(why) = ask(door, &request(path.clone())).and_then(|reply| done(&reply)) else { continue };
+        let Err(why) = ask(door, &request(path.to_string())).and_then(|reply| done(&reply)) else { continue };
         let is_last = why.exit() != Exit::BadInput;
         if let Some(before) = refused.replace(why) {
             // Nobody may be reading; the exit code tells the same.
@@ -101,14 +102,13 @@ fn each(door: &Door, paths: &[String], request: impl Fn(String) -> Request) -> R
 
 /// Gives something another path; where that is one of a directory, it keeps its name in there.
 fn mv(door: &Door, from: &str, to: &str, replaces: bool) -> Result<(), Failure> {
-    check(from)?;
-    check_directory(to)?;
-    let to = match is_directory(door, to) {
-        true => format!("{}/{}", to.trim_end_matches('/'), last(from)),
-        false => to.to_string(),
+    let (from, to) = (check(from)?, check_directory(to)?);
+    let to = match is_directory(door, to.as_str()) {
+        true => check(&format!("{to}/{}", last(from.as_str())))?,
+        false => to,
     };
-    check(&to)?;
-    done(&ask(door, &Request::Rename { from: from.to_string(), to, replaces })?)
+    let (from, to) = (from.to_string(), check(to.as_str())?.to_string());
+    done(&ask(door, &Request::Rename { from, to, replaces })?)
 }
 
 /// Whether a path is known to be one of a directory. Whatever else it is, what is asked next says.
@@ -150,7 +150,7 @@ fn ls(door: &Door, directory: &str, sizes: bool, as_json: bool) -> Result<(), Fa
 /// A new file of the cluster.
 struct Put<'a> {
     door: &'a Door,
-    name: &'a str,
+    path: &'a pario::Path,
     quiet: bool,
 }
 
@@ -162,23 +162,24 @@ impl Put<'_> {
         // Before anything is removed.
         let (reader, size) = opened(from)?;
         self.may_be_made(force)?;
-        let part = part_of(self.name, secret::number().map_err(Failure::unfinished)?);
+        let name = self.path.as_str();
+        let part = part_of(self.path, secret::number().map_err(Failure::unfinished)?);
         let named = self.create(&part, layout).and_then(|handle| {
             let size = self.fill(reader, (&part, handle), size)?;
-            let (from, to) = (part.clone(), self.name.to_string());
+            let (from, to) = (part.clone(), name.to_string());
             done(&ask(self.door, &Request::Rename { from, to, replaces: force })?).map(|()| size)
         });
         named.map_err(|failure| {
             // What has failed is told, whatever this comes to.
             let remove = Request::Remove { name: part.clone() };
             let _ = self.door.clean(self.door.node, FILES, remove.to_bytes());
-            failure.saying(self.name, &format!("{part} to {}", self.name)).saying(self.name, &part)
+            failure.saying(name, &format!("{part} to {name}")).saying(name, &part)
         })
     }
 
     /// Refuses now what would fail once all bytes are there.
     fn may_be_made(&self, force: bool) -> Result<(), Failure> {
-        let name = self.name;
+        let name = self.path.as_str();
         if is_directory(self.door, name) {
             return Err(Failure::bad_input(format!("{name} is a directory: say the new file's name in it")));
         }
@@ -357,26 +358,39 @@ fn name_of(from: &Path) -> Result<String, Failure> {
     name.map(str::to_string).ok_or_else(said)
 }
 
-/// The name that a file has until it is whole, in the same directory.
-fn part_of(path: &str, number: u64) -> String {
-    let (directory, name) = path.trim_end_matches('/').rsplit_once('/').unwrap_or(("", path));
-    let slash = if directory.is_empty() { "" } else { "/" };
-    format!("{directory}{slash}{}", part::part_of(name, number))
+/// The name that a file has until it is whole, in the same directory; where that leaves no room for a name of so many bytes, in the nearest
+/// one above it that does.
+fn part_of(path: &pario::Path, number: u64) -> String {
+    let mut directory = path.parent();
+    let room = |directory: &pario::Path| {
+        let slash = usize::from(!directory.is_root());
+        pario::Path::LONGEST.checked_sub(directory.as_str().len() + slash + part::ADDED)
+    };
+    let room = loop {
+        match room(&directory) {
+            Some(room) => break room,
+            None => directory = directory.parent(),
+        }
+    };
+    let slash = if directory.is_root() { "" } else { "/" };
+    format!("{directory}{slash}{}", part::part_of(last(path.as_str()), number, room))
 }
 
 /// The last name of a path.
 fn last(path: &str) -> &str {
-    let path = path.trim_end_matches('/');
     path.rsplit_once('/').map_or(path, |(_, name)| name)
 }
 
-fn check(path: &str) -> Result<(), Failure> {
-    match check_directory(path)?.is_root() {
+/// What a path is, and what is asked for by it.
+fn check(path: &str) -> Result<pario::Path, Failure> {
+    let checked = check_directory(path)?;
+    match checked.is_root() {
         true => Err(Failure::bad_input(format!("{path:?} is the root, and what is asked for is none"))),
-        false => Ok(()),
+        false => Ok(checked),
     }
 }
 
+/// The same, which may be the root.
 fn check_directory(path: &str) -> Result<pario::Path, Failure> {
     pario::Path::new(path).ok_or_else(|| {
         let told: String = path.chars().take(64).collect();
@@ -399,11 +413,26 @@ mod tests {
     #[test]
     fn a_file_that_is_not_whole_yet_has_a_name_of_its_own_in_the_same_directory() {
         let long = "\u{fc}".repeat(127);
-        for (path, directory) in [("data", ""), ("/a/data", "a"), ("a/b/data/", "a/b"), (&long, "")] {
-            let part = pario::Path::new(&part_of(path, u64::MAX)).expect("a path");
+        let deep = [&long[..]; 4].join("/");
+        let deepest = [&"d".repeat(255)[..]; 4].join("/");
+        let deepest_file = format!("{}/f", &deepest[1..]);
+        let deeper = format!("{}/{}", &deepest[..3 * 256 - 1], "e".repeat(200));
+        let deeper_file = format!("{deeper}/{}", "f".repeat(55));
+        for (path, directory) in [
+            ("data", ""),
+            ("/a/data", "a"),
+            ("a/b/data/", "a/b"),
+            (&long, ""),
+            (&deep, &deep[..3 * 255 - 1]),
+            (&deeper_file, &deeper),
+            // As long as a path may be: 1,024 bytes. There is no room beside the last name, and there is in the directory above.
+            (&deepest_file, &deepest[1..][..3 * 256 - 2]),
+        ] {
+            let path = pario::Path::new(path).expect("a path");
+            let part = pario::Path::new(&part_of(&path, u64::MAX)).expect("a path");
             assert_eq!(part.parent().as_str(), directory, "{path}");
-            assert_ne!(last(part.as_str()), last(path));
+            assert_ne!(last(part.as_str()), last(path.as_str()));
         }
-        assert_eq!((last("a/b/"), last("c")), ("b", "c"));
+        assert_eq!((last("a/b"), last("c")), ("b", "c"));
     }
 }

@@ -237,6 +237,24 @@ fn a_server_whose_disk_is_not_mounted_says_so_and_serves_nothing() {
 }
 
 #[test]
+fn a_server_of_another_number_of_servers_than_its_files_lie_on_says_what_to_do_and_serves_nothing() {
+    let scratch = Scratch::new("tcp-number");
+    let config = configs(&scratch, 1).swap_remove(0);
+    let mut daemon = Daemon::start(&scratch, &config, 0, NEW);
+    presence(&config, &["present", "none"]);
+    daemon.signal("-TERM");
+    assert_eq!(daemon.ends(), Some(0), "{}", daemon.lines());
+    let text = fs::read_to_string(&config).expect("its configuration");
+    let more = scratch.file("more.toml", text.replace("file_servers = 1", "file_servers = 2"));
+    let says = ["placed over 1 file servers, and not over 2", "start with 1 again", "weft fs get"];
+    refused(&["daemon", &more, "--rank", "0"], &says);
+    let mut daemon = Daemon::start(&scratch, &config, 0, &[]);
+    presence(&config, &["present", "none"]);
+    daemon.signal("-TERM");
+    assert_eq!(daemon.ends(), Some(0), "{}", daemon.lines());
+}
+
+#[test]
 fn a_node_that_would_tell_others_a_loopback_address_is_refused() {
     let scratch = Scratch::new("tcp-address");
     let text = "[cluster]\nname = \"blue\"\nnodes = 2\nmeet = \"127.0.0.1\"\n[systems]\nfile_servers = 1\nwire = \"tcp\"\n";
@@ -304,6 +322,43 @@ fn what_cannot_be_put_is_refused_before_any_byte_of_it_with_the_name_that_was_gi
         assert_eq!((child.wait().expect("ends").code(), said.as_str()), (Some(2), line), "{args:?}");
     }
     assert_eq!(pair.names(), "f\nruns/\n");
+}
+
+/// Also with a slash at each end, which are no part of it: what is asked for is the path that was checked.
+#[test]
+fn whatever_may_be_a_path_can_be_put_looked_at_moved_and_removed() {
+    let pair = Pair::start("longest-paths");
+    let from = pair.scratch.file("put", "x");
+    let directories = [255, 255, 255, 254].map(|len| "d".repeat(len));
+    let mut paths =
+        vec![directories[..3].join("/") + "/" + &"f".repeat(256 - 1), directories.join("/") + "/f"];
+    paths.push(directories[..3].join("/") + "/" + &"e".repeat(200) + "/" + &"f".repeat(55));
+    let made = (1..=4).map(|deep| directories[..deep].join("/"));
+    for path in made.chain([directories[..3].join("/") + "/" + &"e".repeat(200)]) {
+        assert_eq!(pair.ask(&["mkdir", &format!("/{path}/")]).status.code(), Some(0), "{}", path.len());
+    }
+    assert_eq!([&paths[0], &paths[1], &paths[2]].map(String::len), [1_023, 1_024, 1_024]);
+    for path in &paths {
+        let path = format!("/{path}/");
+        for args in [
+            &["put", &from, &path][..],
+            &["put", "--force", &from, &path],
+            &["stat", &path],
+            &["get", &path, "-"],
+            &["truncate", &path, "3"],
+            &["mv", &path, "/moved/"],
+            &["mv", "moved", &path],
+            &["ls", path[..path.len() - 1].rsplit_once('/').expect("it has one").0],
+            &["rm", &path],
+        ] {
+            let done = pair.ask(args);
+            assert_eq!(done.status.code(), Some(0), "{} of {}: {}", args[0], path.len(), err(&done));
+        }
+    }
+    assert_eq!(pair.ask(&["rmdir", &format!("/{}/", directories.join("/"))]).status.code(), Some(0));
+    let long = pair.ask(&["put", &from, &format!("{}x", paths[1])]);
+    assert_eq!(long.status.code(), Some(2));
+    assert!(err(&long).contains("at most 1024 bytes in all"), "{}", err(&long));
 }
 
 #[test]

@@ -136,7 +136,8 @@ const TRUNCATE: u8 = 11;
 const SHORTEST_NAME: usize = 2 + 1 + 1 + 8;
 
 impl Request {
-    /// Whether nothing else comes of it if it is done twice: all that changes no names and cuts nothing off. A write that is repeated writes the same
+    /// Whether nothing else comes of it if it is done twice: all that changes no names and cuts nothing off. (What changes names is asked
+    /// again by its number, as all such calls of nodes are.) A write that is repeated writes the same
     /// bytes, which is no harm as long as its client writes a place once and waits.
     pub fn may_repeat(&self) -> bool {
         match self {
