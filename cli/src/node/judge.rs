@@ -64,6 +64,8 @@ pub struct Outcome<S: System> {
     pub troubles: Vec<String>,
     /// Why the run did not come to its end, if so.
     pub unfinished: Option<String>,
+    /// Whether all nodes have met: before that nothing is done that could be judged.
+    pub met: bool,
 }
 
 /// What clients did from some moment on. Of survivors: since the last lost node was last heard of. It counts as lost only later,
@@ -202,7 +204,10 @@ impl<S: System> Judge<S> {
             self.acknowledge();
             self.look_at_clocks();
             if stop() {
-                self.unfinished = Some("it was interrupted".to_string());
+                self.unfinished = Some(match self.met {
+                    Some(_) => "it was interrupted".to_string(),
+                    None => format!("interrupted while waiting for {}", self.missing()),
+                });
             }
             self.speak(handle);
         }
@@ -472,19 +477,30 @@ impl<S: System> Judge<S> {
 
     /// Nobody waits for ever for nodes that do not come, or, once all have, for nodes that do not become ready.
     fn look_at_the_meeting(&mut self) {
-        let all_came = self.all_came.is_some();
-        let has_met = |seat: &Seat| if all_came { seat.ready } else { seat.addresses.is_some() };
-        let (late, wait) = match all_came {
-            true => ("nodes that came and were not ready", " to be ready"),
-            false => ("nodes that did not come", ""),
-        };
-        let met: Vec<bool> = self.seats.iter().map(has_met).collect();
         if self.all_came.unwrap_or(self.began).elapsed() > self.terms.patience {
-            let missing = (0_u32..).zip(&met).filter(|(_, met)| !**met);
+            let late = match self.all_came {
+                Some(_) => "nodes that came and were not ready",
+                None => "nodes that did not come",
+            };
+            let missing = (0_u32..).zip(self.at_the_meeting()).filter(|(_, met)| !met);
             let missing: Vec<u32> = missing.map(|(rank, _)| rank).collect();
             self.unfinished = Some(format!("{late}: {missing:?}"));
         }
-        self.waiting.tell(|| format!("{}{wait}", waiting::nodes(met.into_iter())));
+        let missing = self.missing();
+        self.waiting.tell(|| missing);
+    }
+
+    /// Whether each node has come, or, once all have, has become ready.
+    fn at_the_meeting(&self) -> impl ExactSizeIterator<Item = bool> {
+        let all_came = self.all_came.is_some();
+        let has_met = move |seat: &Seat| if all_came { seat.ready } else { seat.addresses.is_some() };
+        self.seats.iter().map(has_met)
+    }
+
+    /// For whom the others wait.
+    fn missing(&self) -> String {
+        let wait = if self.all_came.is_some() { " to be ready" } else { "" };
+        format!("{}{wait}", waiting::nodes(self.at_the_meeting()))
     }
 
     fn after_loss(&self) -> Clients {
@@ -526,6 +542,7 @@ impl<S: System> Judge<S> {
             history: self.history,
             troubles: self.troubles.told(),
             unfinished: self.unfinished,
+            met: self.met.is_some(),
         }
     }
 }

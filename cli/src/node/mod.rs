@@ -110,7 +110,12 @@ fn one_node<S: System>(args: &NodeArgs, scenario: &Scenario) -> Result<Exit, Fai
     match meeting {
         None => lived.map(|()| Exit::Held),
         Some(thread) => {
-            let judged = thread.join().unwrap_or_else(|_| Err(Failure::unfinished("the judge failed")))?;
+            let judged = thread.join().unwrap_or_else(|_| Err(Failure::unfinished("the judge failed")));
+            let judged = match (judged, &lived) {
+                // What this node met with may be why.
+                (Err(why), Err(ours)) => Err(Failure::unfinished(format!("{why}; {ours}"))),
+                (judged, _) => judged,
+            }?;
             show(&judged, args.json)?;
             lived.map_err(|why| why.after(judged.exit())).map(|()| judged.exit())
         }
@@ -229,7 +234,7 @@ fn judge_run<S: System>(scenario: &Scenario, meeting: Meeting, seed: u64) -> Res
         members: scenario.cluster.members.is_some(),
         restarts: S::RESTARTS,
     };
-    Ok(report::judge::<S>(scenario, work, seed, meeting.hold::<S>(terms, work)))
+    report::judge::<S>(scenario, work, seed, meeting.hold::<S>(terms, work))
 }
 
 /// A scenario's workload, as the system has it.

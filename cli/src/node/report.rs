@@ -2,7 +2,7 @@
 
 use super::judge::{Clients, Outcome};
 use super::wire::History;
-use crate::exit::Exit;
+use crate::exit::{Exit, Failure};
 use crate::metrics::{Clock, figures};
 use crate::report;
 use crate::table::{Table, count, wrap};
@@ -35,16 +35,29 @@ pub struct Judged {
 }
 
 /// Puts a run's outcome together.
-pub fn judge<S: System>(scenario: &Scenario, work: &S::Workload, seed: u64, outcome: Outcome<S>) -> Judged {
+///
+/// # Errors
+/// The nodes have never met: nothing was done, so that no check of it says anything.
+pub fn judge<S: System>(
+    scenario: &Scenario,
+    work: &S::Workload,
+    seed: u64,
+    outcome: Outcome<S>,
+) -> Result<Judged, Failure> {
     let went_on = went_on(&outcome);
-    let Outcome { recorder, counts, lost, returned, after_loss, history, troubles, unfinished } = outcome;
+    let Outcome { recorder, counts, lost, returned, after_loss, history, troubles, unfinished, met } =
+        outcome;
+    if !met {
+        let why: Vec<String> = unfinished.into_iter().chain(troubles).collect();
+        return Err(Failure::unfinished(why.join("; ")));
+    }
     // The simulator's sanitizer sees every access of memory, and a simulated run knows of all that goes wrong; nobody does here.
     let checks = recorder.judge(|judge| judge.checks()).into_iter();
     let checks: Vec<_> =
         checks.filter(|check| ![Sanitizer::NAME, Standing::NAME].contains(&check.oracle)).collect();
     let (busy, mesh, counts) = (recorder.busy(), counts.mesh, counts.service);
     let measure = |meter: &_, oracles: &_| S::metrics(Measured { work, oracles, meter, counts, mesh, busy });
-    Judged {
+    Ok(Judged {
         title: scenario.title.clone(),
         system: S::KIND,
         variant: S::variant(work),
@@ -66,7 +79,7 @@ pub fn judge<S: System>(scenario: &Scenario, work: &S::Workload, seed: u64, outc
         after_loss,
         history,
         troubles,
-    }
+    })
 }
 
 /// Survivors of a lost node must have gone on without it: their requests end, or the run would be unfinished, and of those that they
@@ -145,29 +158,42 @@ mod tests {
     use weft_check::systems::KINDS;
     use weft_check::systems::messages::Messages;
 
-    #[test]
-    fn what_programs_read_is_what_the_exit_code_says() {
+    fn judged(served: u64, unfinished: Option<&str>, met: bool) -> Result<Judged, Failure> {
         let text = "[cluster]\nnodes = 2\n[workload]\nkind = \"messages\"\nmessages = 2\n";
         let scenario = Scenario::parse_with("s.toml", text, &[], KINDS).expect("a scenario");
         let work = scenario.workload.get::<Messages>().expect("messages");
-        let judged = |served, unfinished: Option<&str>| {
-            let outcome = Outcome::<Messages> {
-                recorder: Recorder::new(Messages::oracles(work, 2), Default::default()),
-                counts: Default::default(),
-                lost: vec![(1, "it left".to_string())],
-                returned: Vec::new(),
-                after_loss: Clients { asked: 1, served },
-                history: History::default(),
-                troubles: Vec::new(),
-                unfinished: unfinished.map(str::to_string),
-            };
-            let judged = judge::<Messages>(&scenario, work, 1, outcome);
+        let outcome = Outcome::<Messages> {
+            recorder: Recorder::new(Messages::oracles(work, 2), Default::default()),
+            counts: Default::default(),
+            lost: vec![(1, "it left".to_string())],
+            returned: Vec::new(),
+            after_loss: Clients { asked: 1, served },
+            history: History::default(),
+            troubles: vec!["n0: no memory".to_string()],
+            unfinished: unfinished.map(str::to_string),
+            met,
+        };
+        judge::<Messages>(&scenario, work, 1, outcome)
+    }
+
+    #[test]
+    fn what_programs_read_is_what_the_exit_code_says() {
+        let told = |served, unfinished| {
+            let judged = judged(served, unfinished, true).expect("they have met");
             let told = serde_json::to_value(&judged).expect("an object");
             (judged.exit(), told["verdict"].as_str().map(str::to_string))
         };
         let says = |exit, word: &str| (exit, Some(word.to_string()));
-        assert_eq!(judged(1, None), says(Exit::Held, "held"));
-        assert_eq!(judged(0, None), says(Exit::Violated, "violated"));
-        assert_eq!(judged(1, Some("why")), says(Exit::Unfinished, "unfinished"));
+        assert_eq!(told(1, None), says(Exit::Held, "held"));
+        assert_eq!(told(0, None), says(Exit::Violated, "violated"));
+        assert_eq!(told(1, Some("why")), says(Exit::Unfinished, "unfinished"));
+    }
+
+    #[test]
+    fn of_a_run_in_which_the_nodes_never_met_no_check_is_said_to_have_held() {
+        let never = judged(0, Some("interrupted while waiting for node 1 of 2"), false);
+        let never = never.err().expect("there is nothing to report");
+        assert_eq!(never.to_string(), "interrupted while waiting for node 1 of 2; n0: no memory");
+        assert_eq!(never.exit(), Exit::Unfinished);
     }
 }
