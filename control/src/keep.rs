@@ -79,6 +79,7 @@ async fn enter<N: Network>(net: &N, config: &Config) -> Result<Entered<N::Stream
 pub async fn enter_first<N: Network>(net: &N, config: &Config) -> Result<Entered<N::Stream>, MemberError> {
     let began = Instant::now();
     let mut pauses = Pauses::new(&config.timing, config.join.incarnation);
+    let mut told = None;
     loop {
         let last = match enter(net, config).await {
             Ok(entered) => return Ok(entered),
@@ -89,7 +90,12 @@ pub async fn enter_first<N: Network>(net: &N, config: &Config) -> Result<Entered
         if began.elapsed() + pause >= config.patience {
             return Err(MemberError::GaveUp { tried: config.patience, last });
         }
-        tracing::debug!("node {}: {last}; trying again", config.join.rank);
+        // It may go on for minutes: each reason is told once.
+        match told.as_ref() == Some(&last) {
+            true => tracing::debug!("node {}: {last}; trying again", config.join.rank),
+            false => tracing::info!("node {}: {last}; trying again", config.join.rank),
+        }
+        told = Some(last);
         sleep(pause).await;
     }
 }

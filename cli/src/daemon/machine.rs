@@ -1,6 +1,7 @@
 //! What a daemon's systems run on: an RDMA device, or a machine that has none.
 
 use crate::exit::Failure;
+use std::io::ErrorKind;
 use std::net::{IpAddr, ToSocketAddrs, UdpSocket};
 use std::os::unix::net::UnixStream;
 use weft_control::daemon::config::Config;
@@ -83,11 +84,18 @@ impl Backend for Hw {
 /// By which address other nodes reach this one's byte streams: the one that is said, or the one by which it reaches the meeting place.
 ///
 /// # Errors
-/// Nobody says it, and the meeting place is not found, as on a machine whose network is not there yet, or is this machine by an address
+/// What is said is no address of this machine. Nobody says it, and the meeting place is not found, as on a machine whose network is not there yet, or is this machine by an address
 /// that no other one has.
 pub fn address(config: &Config) -> std::result::Result<IpAddr, Failure> {
     if let Some(address) = config.node.address {
-        return Ok(address);
+        // Now, and not when all nodes have come.
+        return match UdpSocket::bind((address, 0)) {
+            Err(why) if why.kind() == ErrorKind::AddrNotAvailable => {
+                let says = "this machine has no such address: say one of its own, or leave it out";
+                Err(Failure::bad_input(format!("[node] address = \"{address}\": {says}")))
+            }
+            _ => Ok(address),
+        };
     }
     let meet = &config.cluster.meet;
     let say = "say it as [node] address";
@@ -97,7 +105,7 @@ pub fn address(config: &Config) -> std::result::Result<IpAddr, Failure> {
         ))
     };
     let place = (meet.host.as_str(), meet.port).to_socket_addrs().map_err(of)?.next();
-    let place = place.ok_or_else(|| of(std::io::ErrorKind::NotFound.into()))?;
+    let place = place.ok_or_else(|| of(ErrorKind::NotFound.into()))?;
     // Nothing is sent: the system chooses a way, and so an address.
     let any: IpAddr = if place.is_ipv4() { [0; 4].into() } else { [0_u8; 16].into() };
     let socket = UdpSocket::bind((any, 0)).and_then(|socket| socket.connect(place).map(|()| socket));

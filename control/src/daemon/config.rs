@@ -1,6 +1,7 @@
 //! A daemon's configuration file. The same file can be on all machines: the rank may come from elsewhere.
 
-use crate::message::TEXT;
+mod fields;
+
 use crate::net::Endpoint;
 use serde::{Deserialize, Deserializer};
 use std::fmt;
@@ -151,11 +152,8 @@ impl Systems {
         if self.segments && self.wire == Wire::Tcp {
             return Err("[systems] segments = true: they need RDMA devices, wire = \"verbs\"".to_string());
         }
-        for (field, millis) in [("lease_ms", self.lease_ms), ("patience_ms", self.patience_ms)] {
-            if !(1..=LONGEST_SPAN).contains(&millis) {
-                return Err(format!("[systems] {field} = {millis}: 1 to {LONGEST_SPAN}"));
-            }
-        }
+        fields::within("systems", "lease_ms", self.lease_ms)?;
+        fields::within("systems", "patience_ms", self.patience_ms)?;
         match self.drift_ms < self.lease_ms {
             true => Ok(()),
             false => Err(format!("[systems] drift_ms = {}: less than lease_ms", self.drift_ms)),
@@ -191,10 +189,10 @@ pub struct Wrong {
 }
 
 impl Wrong {
-    /// The parser's words, at the line that they are about.
+    /// What the parser has found, at the line that it is about.
     fn of(text: &str, error: &toml::de::Error) -> Wrong {
         let line = |at: usize| 1 + text.bytes().take(at).filter(|byte| *byte == b'\n').count();
-        Wrong { line: error.span().map(|span| line(span.start)), why: error.message().to_string() }
+        Wrong { line: error.span().map(|span| line(span.start)), why: fields::told(text, error) }
     }
 }
 
@@ -230,13 +228,8 @@ impl Config {
     /// What is wrong, in words.
     pub fn parse(text: &str) -> Result<Config, Wrong> {
         let config: Config = toml::from_str(text).map_err(|why| Wrong::of(text, &why))?;
-        let Cluster { name, nodes, .. } = &config.cluster;
-        if name.is_empty() || name.len() > TEXT || name.contains(char::is_control) {
-            return Err(format!("[cluster] name: 1 to {TEXT} characters without control characters").into());
-        }
-        if !(1..=NODES).contains(nodes) {
-            return Err(format!("[cluster] nodes = {nodes}: 1 to {NODES}").into());
-        }
+        fields::name(&config.cluster.name)?;
+        fields::within("cluster", "nodes", config.cluster.nodes.into())?;
         config.node.check()?;
         config.systems.check(config.cluster.nodes)?;
         Ok(config)
@@ -279,6 +272,14 @@ fn meets(one: &Endpoint, other: &Endpoint) -> bool {
 
 impl Node {
     fn check(&self) -> Result<(), String> {
+        let numbers = [
+            ("rank", self.rank.map(u64::from)),
+            ("patience_s", self.patience_s),
+            ("device_port", self.device_port.map(u64::from)),
+        ];
+        for (field, number) in numbers {
+            number.map_or(Ok(()), |number| fields::within("node", field, number))?;
+        }
         match &self.metrics {
             Some(at) if meets(at, &self.listen()) => {
                 Err(format!("[node] metrics = \"{at}\": the coordinator listens there, give it another port"))
@@ -332,33 +333,74 @@ mod tests {
     #[test]
     fn what_is_wrong_is_said_with_its_place() {
         let cases = [
-            (SMALL.replace("nodes = 2", "nodes = 0"), "[cluster] nodes = 0: 1 to 4096"),
+            (SMALL.replace("nodes = 2", "nodes = 0"), "[cluster] nodes = 0: a whole number from 1 to 4096"),
             (SMALL.replace("\"blue\"", "\"\""), "[cluster] name: 1 to 256 characters"),
-            (SMALL.replace("\"n0\"", "\"n0:x\""), "'n0:x' is no HOST or HOST:PORT"),
+            (SMALL.replace("\"n0\"", "\"n0:x\""), ":4: [cluster] meet: 'n0:x' is no HOST or HOST:PORT"),
             (format!("{SMALL}nodez = 1\n"), ":5: unknown field `nodez`"),
             (format!("{SMALL}[nodes]\n"), "unknown field `nodes`"),
-            (format!("{SMALL}[systems]\nlease_ms = 0\n"), "[systems] lease_ms = 0: 1 to 3600000"),
+            (
+                format!("{SMALL}[systems]\nlease_ms = 0\n"),
+                "[systems] lease_ms = 0: a whole number from 1 to 3600000",
+            ),
             (format!("{SMALL}[systems]\nfile_servers = 3\n"), "[systems] file_servers = 3: at most 2"),
             (format!("{SMALL}[systems]\ndrift_ms = 9000\n"), "[systems] drift_ms = 9000: less than lease_ms"),
             (
                 format!("{SMALL}[systems]\nsegments = true\nwire = \"tcp\"\n"),
                 "[systems] segments = true: they need RDMA devices",
             ),
-            (format!("{SMALL}[systems]\nwire = \"rail\"\n"), ":6: unknown variant `rail`"),
+            (
+                format!("{SMALL}[systems]\nwire = \"rail\"\n"),
+                ":6: [systems] wire = \"rail\": \"verbs\" or \"tcp\"",
+            ),
             (
                 format!("{SMALL}[node]\nmetrics = \"9471\"\n"),
-                ":6: '9471' has no port: HOST:PORT, as in 127.0.0.1:9471",
+                ":6: [node] metrics: '9471' has no port: HOST:PORT, as in 127.0.0.1:9471",
             ),
             (
                 format!("{SMALL}[node]\nlisten = \"n0:80\"\nmetrics = \"n0:80\"\n"),
                 "[node] metrics = \"n0:80\": the coordinator listens there, give it another port",
             ),
-            (format!("{SMALL}[node]\ntraffic_class = 256\n"), ":6: invalid value: integer `256`"),
-            (String::new(), "missing field `cluster`"),
+            (
+                format!("{SMALL}[node]\ntraffic_class = 256\n"),
+                ":6: [node] traffic_class = 256: a whole number from 0 to 255",
+            ),
+            (
+                format!("{SMALL}[node] # this one\nrank = -1\n"),
+                ":6: [node] rank = -1: a whole number from 0 to 4095",
+            ),
+            (
+                format!("{SMALL}[systems]\nlease_ms = -5\n"),
+                ":6: [systems] lease_ms = -5: a whole number from 1 to 3600000",
+            ),
+            (
+                format!("{SMALL}[node]\npatience_s = 1e9\n"),
+                ":6: [node] patience_s = 1e9: a whole number from 1 to 31622400",
+            ),
+            (format!("{SMALL}[node]\npatience_s = 0\n"), "[node] patience_s = 0: a whole number from 1 to"),
+            (format!("{SMALL}[node]\nspin = 1\n"), ":6: [node] spin = 1: true or false"),
+            (SMALL.replace("meet = \"n0\"\n", ""), "[cluster] meet is missing: HOST or HOST:PORT"),
+            (String::new(), "there is no section [cluster]"),
         ];
         for (text, says) in cases {
             let line = Config::parse(&text).expect_err(&text).to_string();
             assert!(line.contains(says) && !line.contains('\n'), "{line}");
+        }
+    }
+
+    #[test]
+    fn a_value_of_another_kind_is_told_what_its_field_must_be_whichever_field_it_is() {
+        for section in ["cluster", "node", "systems"] {
+            let header = if section == "cluster" { String::new() } else { format!("[{section}]\n") };
+            let line =
+                |line: &str| Config::parse(&format!("{SMALL}{header}{line}\n")).expect_err(line).to_string();
+            let unknown = line("nothing = 1");
+            let fields: Vec<&str> = unknown.split('`').skip(3).step_by(2).collect();
+            assert!(fields.len() >= 4, "{unknown}");
+            let second = |field: &&str| !SMALL.contains(&format!("{field} ="));
+            for field in fields.into_iter().filter(second) {
+                let told = line(&format!("{field} = []"));
+                assert!(told.contains(&format!(": [{section}] {field} = []: ")), "{told}");
+            }
         }
     }
 }
