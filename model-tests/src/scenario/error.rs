@@ -1,5 +1,6 @@
 //! What is wrong with a scenario file, in one line that says where, what, and what to do.
 
+use super::Override;
 use super::locate::Document;
 use crate::fields::{Broken, Step};
 use std::fmt;
@@ -181,8 +182,11 @@ fn reword(message: &str) -> String {
     let expected = message.rsplit_once("expected ").map_or(message, |(_, rest)| rest);
     match expected {
         // The field's own bounds are narrower than its type's.
-        "u8" | "u32" if is_positive(message) => "too large".into(),
-        "u8" | "u32" | "u64" => "expected a whole number, 0 or more".into(),
+        "u8" | "u32" | "u64" => match integer(message) {
+            Some(number) if number.starts_with('-') => TOO_SMALL.into(),
+            Some(_) => TOO_LARGE.into(),
+            None => "expected a whole number, 0 or more".into(),
+        },
         "f64" => "expected a number".into(),
         "string" | "a string" => "expected text in quotes".into(),
         // A choice that has a value, and one that has none, as `keys` of locks has both.
@@ -201,9 +205,37 @@ fn reword(message: &str) -> String {
     }
 }
 
-/// Whether a message is about a whole number above what its type has.
-fn is_positive(message: &str) -> bool {
-    message.strip_prefix("invalid value: integer `").is_some_and(|number| !number.starts_with('-'))
+/// The whole number that a message is about, which its type does not have.
+fn integer(message: &str) -> Option<&str> {
+    message.split_once("integer `").map(|(_, number)| number)
+}
+
+/// What is said of numbers that a field's type does not have.
+const TOO_LARGE: &str = "too large";
+const TOO_SMALL: &str = "too small: it cannot be below 0";
+
+/// Says of a number that its field's type does not have what the field can be: the same as of the type's first or last one, of which
+/// `with` says what is wrong.
+pub(super) fn bounded(
+    error: ScenarioError,
+    with: impl Fn(Override) -> Option<ScenarioError>,
+) -> ScenarioError {
+    let ScenarioError::Value { at, field, value, problem } = error else { return error };
+    let limits: &[u32] = match problem.as_str() {
+        TOO_LARGE => &[u32::MAX, u8::MAX as u32],
+        TOO_SMALL => &[0],
+        _ => &[],
+    };
+    let told = limits.iter().find_map(|limit| {
+        let path = field.strip_prefix('[')?.replacen("] ", ".", 1);
+        match with(format!("{path}={limit}").parse().ok()?)? {
+            ScenarioError::Value { field: same, problem, .. } if same == field && problem != TOO_LARGE => {
+                Some(problem)
+            }
+            _ => None,
+        }
+    });
+    ScenarioError::Value { at, field, value, problem: told.unwrap_or(problem) }
 }
 
 fn one_line(text: &str) -> String {
@@ -219,7 +251,7 @@ fn all_quoted(message: &str) -> Vec<String> {
 }
 
 /// The known name that is nearest to what was written, if any is near enough to be meant.
-pub(super) fn nearest(written: &str, known: &[String]) -> Option<String> {
+pub fn nearest(written: &str, known: &[String]) -> Option<String> {
     let best = known.iter().min_by_key(|name| distance(written, name))?;
     let enough = 1 + written.chars().count().max(best.chars().count()) / 3;
     (distance(written, best) <= enough).then(|| best.clone())

@@ -19,7 +19,7 @@ mod warnings;
 mod workload;
 
 pub use crate::fields::{Rate, Share, Span, Spread};
-pub use error::{Place, ScenarioError};
+pub use error::{Place, ScenarioError, nearest};
 pub use jitter::Jitter;
 pub use membership::Membership;
 pub use overrides::Override;
@@ -78,6 +78,18 @@ impl Scenario {
 
     /// Reads a scenario that stands in a folder, where a profile's file may be.
     fn parse_in(
+        folder: Option<&Path>,
+        file: &str,
+        text: &str,
+        overrides: &[Override],
+        kinds: &[Kind],
+    ) -> Result<Scenario, ScenarioError> {
+        let read = |overrides: &[Override]| Scenario::read_in(folder, file, text, overrides, kinds);
+        let with = |field: Override| read(&[overrides, &[field]].concat()).err();
+        read(overrides).map_err(|error| error::bounded(error, with))
+    }
+
+    fn read_in(
         folder: Option<&Path>,
         file: &str,
         text: &str,

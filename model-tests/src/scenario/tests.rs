@@ -133,7 +133,17 @@ const MISTAKES: &[(&str, &str, &str)] = &[
         "nodes = 5000",
         "s.toml:5: [cluster] nodes = 5000: from 1 to 1024; give the number of machines",
     ),
-    ("nodes = 16", "nodes = -1", "s.toml:5: [cluster] nodes = -1: expected a whole number, 0 or more"),
+    (
+        "nodes = 16",
+        "nodes = -1",
+        "s.toml:5: [cluster] nodes = -1: from 1 to 1024; give the number of machines",
+    ),
+    (
+        "nodes = 16",
+        "nodes = 1000000000000000000000",
+        "s.toml:5: [cluster] nodes = 1000000000000000000000: from 1 to 1024; give the number of machines",
+    ),
+    ("nodes = 16", "nodes = 1e9", "s.toml:5: [cluster] nodes = 1e9: expected a whole number, 0 or more"),
     (
         "nodes = 16",
         "nodes = \"sixteen\"",
@@ -339,9 +349,9 @@ const MISTAKES: &[(&str, &str, &str)] = &[
     (
         "[workload]",
         "[transport]\nack_timeout = 300\n[workload]",
-        "s.toml:11: [transport] ack_timeout = 300: too large",
+        "s.toml:11: [transport] ack_timeout = 300: from 1 to 31: 4.096 us times two to this; 14 is usual",
     ),
-    ("seed = 7", "seed = -7", "s.toml:28: [run] seed = -7: expected a whole number, 0 or more"),
+    ("seed = 7", "seed = -7", "s.toml:28: [run] seed = -7: too small: it cannot be below 0"),
     (
         "limit = \"1s\"",
         "limit = \"1.2.3s\"",
