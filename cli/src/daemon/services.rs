@@ -319,7 +319,10 @@ fn of_files(why: &RemoteError) -> Failed {
                 | FsError::Verbs(_)
                 | WritesLost
         ),
-        RemoteError::Replaced(_) | RemoteError::TooMuch(_) | RemoteError::Layout => false,
+        RemoteError::Replaced(_)
+        | RemoteError::TooMuch(_)
+        | RemoteError::Layout
+        | RemoteError::NoDirectory { .. } => false,
     };
     Failed { why: why.to_string(), is_final }
 }

@@ -175,7 +175,9 @@ fn directories_are_made_filled_moved_and_removed() {
         assert_eq!(asker.ask(make("a")).await, Ok(Reply::Done));
         assert_eq!(asker.ask(make("/a/b/")).await, Ok(Reply::Done));
         assert_eq!(asker.ask(make("a")).await, fs("a", FsError::Exists));
-        assert_eq!(asker.ask(make("c/d")).await, fs("c/d", FsError::NotFound));
+        let nowhere = |path: &str| Err(RemoteError::NoDirectory { path: path.into(), directory: "c".into() });
+        assert_eq!(asker.ask(make("c/d")).await, nowhere("c/d"));
+        assert_eq!(asker.create("c/data", None).await.map(|_| Reply::Done), nowhere("c/data"));
         assert_eq!(asker.ask(make("/")).await, fs("/", FsError::Root));
         let handle = asker.create("a/b/data", None).await.expect("it is made");
         asker.write("a/b/data", handle, 0, b"bytes").await.expect("it is written");

@@ -307,7 +307,10 @@ fn what_cannot_be_put_is_refused_before_any_byte_of_it_with_the_name_that_was_gi
     for (args, line) in [
         (&["put", "-", "f"][..], "weft: f exists; add --force to replace it\n"),
         (&["put", "-", "runs"], "weft: runs is a directory: say the new file's name in it\n"),
-        (&["put", "-", "none/f"], "weft: none/f: there is no file or directory of that name\n"),
+        (
+            &["put", "-", "none/f"],
+            "weft: none/f: there is no directory 'none': make it first (weft fs mkdir)\n",
+        ),
         (
             &["put", &from, "s", "--servers", "9"],
             "weft: s: the cluster has no servers for that distribution\n",

@@ -10,7 +10,7 @@ mod language;
 pub use crate::bytes::MalformedCall;
 pub use language::{Listed, Reply, Request};
 
-use super::{DirEntry, Distribution, File, FsError, Handle, Metadata, Name, Pario};
+use super::{DirEntry, Distribution, File, FsError, Handle, Metadata, Name, Pario, Path};
 use crate::rt::Rt;
 use thiserror::Error;
 use weft_verbs::{Nanos, Verbs, VerbsError};
@@ -40,8 +40,16 @@ pub enum RemoteError {
     #[error("a strip has 1 to 2^32 - 1 bytes, and a file 1 to as many servers as there are")]
     Layout,
     /// Servers took too long, or went away.
-    #[error("{0}: not all servers answered for {PATIENCE}, and nobody knows what they did: are they all up?")]
+    #[error("{0}: not all servers answered for {secs} s, and nobody knows what they did: are they all up?", secs = PATIENCE.0 / 1_000_000_000)]
     Late(String),
+    /// The directory in which something is to be is not there.
+    #[error("{path}: there is no directory '{directory}': make it first (weft fs mkdir)")]
+    NoDirectory {
+        /// What was to be there.
+        path: String,
+        /// The directory.
+        directory: String,
+    },
     /// The files say why, and which one it is about.
     #[error("{0}: {1}")]
     Fs(String, FsError),
@@ -109,7 +117,9 @@ impl<V: Verbs> Remote<V> {
                 self.with(name, None, cut).await
             }
             Request::Remove { name } => done(name, self.files.unlink(name).await),
-            Request::MakeDirectory { path } => done(path, self.files.mkdir(path).await),
+            Request::MakeDirectory { path } => {
+                self.files.mkdir(path).await.map(|()| Reply::Done).map_err(new(path))
+            }
             Request::RemoveDirectory { path } => done(path, self.files.rmdir(path).await),
             Request::Rename { from, to, replaces } => {
                 done(&format!("{from} to {to}"), self.files.rename_as(from, to, *replaces).await)
@@ -175,7 +185,7 @@ impl<V: Verbs> Remote<V> {
         let usual = self.files.0.config.layout();
         let (strip, servers) = (strip.unwrap_or(usual.strip()), servers.unwrap_or(usual.servers()));
         let layout = Distribution::stripe(strip, servers, usual.first()).ok_or(RemoteError::Layout)?;
-        let file = self.files.create(name, Some(layout)).await.map_err(of(name))?;
+        let file = self.files.create(name, Some(layout)).await.map_err(new(name))?;
         let (handle, layout) = (file.handle(), file.layout());
         self.files.close(file).await.map_err(of(name))?;
         Ok(Reply::Stat { handle, size: 0, layout })
@@ -206,4 +216,14 @@ fn done(path: &str, end: Result<(), FsError>) -> Result<Reply, RemoteError> {
 
 fn of(name: &str) -> impl Fn(FsError) -> RemoteError {
     move |why| RemoteError::Fs(name.to_string(), why)
+}
+
+/// Of what is to be made: what is not there is the directory in which it is to be.
+fn new(name: &str) -> impl Fn(FsError) -> RemoteError {
+    move |why| match (why, Path::new(name).map(|path| path.parent())) {
+        (FsError::NotFound, Some(directory)) if !directory.is_root() => {
+            RemoteError::NoDirectory { path: name.to_string(), directory: directory.to_string() }
+        }
+        (why, _) => RemoteError::Fs(name.to_string(), why),
+    }
 }
