@@ -6,6 +6,7 @@ use crate::exit::{Exit, Failure};
 use crate::making_args::NewArgs;
 use crate::{explore::files, output};
 use std::fs;
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 const SOURCE: &str = include_str!("../../model-tests/examples/new_protocol.rs");
@@ -53,7 +54,10 @@ pub fn run(args: &NewArgs) -> Result<Exit, Failure> {
     if is_own(&versions, name) {
         return Err(taken("a crate of Weft has that it is built with"));
     }
-    fs::create_dir(&args.path).map_err(|why| cannot(&args.path, &why))?;
+    fs::create_dir(&args.path).map_err(|why| match why.kind() {
+        ErrorKind::AlreadyExists => cannot(&args.path, &"it is there already; give another name"),
+        _ => cannot(&args.path, &why),
+    })?;
     let fill = || {
         let src = args.path.join("src");
         fs::create_dir(&src).map_err(|why| cannot(&src, &why))?;
@@ -89,8 +93,11 @@ fn sources(given: Option<&Path>) -> Result<PathBuf, Failure> {
     let built_from = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/.."));
     let path = given.unwrap_or(built_from);
     let path = fs::canonicalize(path).ok().filter(|path| path.join("model-tests/Cargo.toml").is_file());
-    path.ok_or_else(|| {
-        Failure::bad_input("the sources of Weft are not there: say where, with --weft DIRECTORY")
+    path.ok_or_else(|| match given {
+        Some(given) => {
+            Failure::bad_input(format!("--weft {}: the sources of Weft are not there", given.display()))
+        }
+        None => Failure::bad_input("the sources of Weft are not there: say where, with --weft DIRECTORY"),
     })
 }
 

@@ -76,10 +76,10 @@ pub fn each<R, T, E>(
     let (next, stopped) = (AtomicU64::new(seeds.start), AtomicBool::new(false));
     let (send, receive) = mpsc::sync_channel(WAITING);
     thread::scope(|scope| {
-        for _ in 0..jobs.get() {
+        for job in 0..jobs.get() {
             let (send, next, stopped) = (send.clone(), &next, &stopped);
             let (seeds, over, runner) = (&seeds, &over, &runner);
-            scope.spawn(move || {
+            let run = move || {
                 let mut runner = match runner() {
                     Ok(runner) => runner,
                     Err(error) => return drop(send.send(Err(error))),
@@ -97,7 +97,13 @@ pub fn each<R, T, E>(
                         return;
                     }
                 }
-            });
+            };
+            match thread::Builder::new().spawn_scoped(scope, run) {
+                Ok(_) => {}
+                // As many as the system has threads for.
+                Err(_) if job > 0 => break,
+                Err(why) => panic!("no thread: {why}"),
+            }
         }
         drop(send);
         loop {

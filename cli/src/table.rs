@@ -1,5 +1,6 @@
 //! Tables for people: names to the left, numbers to the right, nothing wrapped, no wider than 80 columns.
 
+use crate::output::shown;
 use comfy_table::{CellAlignment, ContentArrangement, Table as Grid, presets};
 use std::fmt::Write;
 
@@ -79,7 +80,7 @@ pub fn column(head: &str, cell: &str) -> usize {
 /// Appends a paragraph, broken between words and indented.
 pub fn wrap(paragraph: &str, indent: usize, to: &mut String) {
     let mut used = 0;
-    for word in paragraph.split_whitespace() {
+    for word in paragraph.split_whitespace().map(shown) {
         let length = word.chars().count();
         if used > 0 && used + 1 + length > WIDTH {
             to.push('\n');
@@ -92,7 +93,7 @@ pub fn wrap(paragraph: &str, indent: usize, to: &mut String) {
             to.push(' ');
             used += 1;
         }
-        to.push_str(word);
+        to.push_str(&word);
         used += length;
     }
     to.push('\n');
@@ -152,6 +153,13 @@ mod tests {
         wrap(&"word ".repeat(30), 4, &mut text);
         assert!(text.lines().all(|line| line.starts_with("    word") && line.len() <= WIDTH));
         assert_eq!((text.matches("word").count(), text.lines().count()), (30, 2));
+    }
+
+    #[test]
+    fn what_a_file_says_in_a_paragraph_does_not_move_the_cursor() {
+        let mut text = String::new();
+        wrap("a\u{1b}[31mred \u{7}", 0, &mut text);
+        assert_eq!(text, "a?[31mred ?\n");
     }
 
     #[test]

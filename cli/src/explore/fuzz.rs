@@ -180,7 +180,8 @@ impl Fuzzed {
                 let _ =
                     writeln!(text, "VIOLATED: {} from {} of {seeds} seeds", self.world, count(self.violated));
                 let listed: Vec<String> = self.failing_seeds.iter().map(u64::to_string).collect();
-                let _ = writeln!(text, "  seeds {}", listed.join(", "));
+                let more = if self.violated > listed.len() as u64 { ", ..." } else { "" };
+                let _ = writeln!(text, "  seeds {}{more}", listed.join(", "));
                 wrap(violation, 2, &mut text);
             }
         }
@@ -213,5 +214,15 @@ mod tests {
         assert!(fuzzed.text().starts_with("HELD SO FAR: swarm-16 from 143 seeds in "), "{}", fuzzed.text());
         fuzzed.end(Duration::ZERO, false);
         assert!(fuzzed.text().starts_with("HELD: "));
+    }
+
+    #[test]
+    fn that_more_seeds_failed_than_are_listed_is_told() {
+        let mut fuzzed = Fuzzed::new("planted".to_string());
+        let failed = |seed| Seed { seed, violation: Some("broken".to_string()), faults: Vec::new() };
+        (0..20).for_each(|seed| fuzzed.add(failed(seed)));
+        assert!(fuzzed.text().contains("18, 19\n"), "{}", fuzzed.text());
+        fuzzed.add(failed(20));
+        assert!(fuzzed.text().contains("18, 19, ...\n"), "{}", fuzzed.text());
     }
 }

@@ -4,7 +4,7 @@ use crate::exit::Failure;
 use crate::explore::files;
 use std::fmt::Write;
 use std::fs;
-use std::io;
+use std::io::{self, ErrorKind};
 use std::path::Path;
 use weft_check::paper::{Goal, Group, Paper, Results};
 
@@ -22,8 +22,11 @@ p.note { color: #444; border-left: 3px solid #ddd; padding-left: 1em; }";
 
 /// Makes a report's folder and tries the page that it is for, so that what cannot be had is told before the work and not after it.
 pub fn make(dir: &Path, page: &str) -> Result<(), Failure> {
-    let failed = |why| Failure::bad_input(format!("cannot write the report into {}: {why}", dir.display()));
-    fs::create_dir_all(dir).map_err(failed)?;
+    fs::create_dir_all(dir).map_err(|why| {
+        let is_other = why.kind() == ErrorKind::AlreadyExists;
+        let why = if is_other { "it is no directory".to_string() } else { why.to_string() };
+        Failure::bad_input(format!("cannot write the report into {}: {why}", dir.display()))
+    })?;
     files::can_be_put(&dir.join(page), "the report")
 }
 

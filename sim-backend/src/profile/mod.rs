@@ -112,7 +112,7 @@ figures! {
         ack_ns: "ns" in 0..=SECOND,
         /// Making a completion and writing it to memory.
         completion_ns: "ns" in 0..=SECOND,
-        /// Most queue pairs.
+        /// Most queue pairs. A simulated adapter has at most 16,380.
         max_qp: "count" in 1..=0xff_ffff,
         /// Most outstanding requests on one work queue.
         max_qp_wr: "count" in 1..=1_048_576,
@@ -124,7 +124,7 @@ figures! {
         max_cq: "count" in 1..=0xff_ffff,
         /// Most completions in one queue.
         max_cqe: "count" in 1..=0x7fff_ffff,
-        /// Most memory regions.
+        /// Most memory regions. A simulated adapter has at most 4,194,304.
         max_mr: "count" in 1..=0x7fff_ffff,
         /// Largest memory region.
         max_mr_size: "byte" in 1..=I64_MAX,
