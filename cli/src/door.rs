@@ -3,6 +3,7 @@
 use crate::daemon::{FILES, SEGMENTS};
 use crate::exit::Failure;
 use crate::interrupt;
+use crate::progress::Progress;
 use crate::segment_args::ClusterArgs;
 use std::collections::VecDeque;
 use tokio::runtime::{Builder, Runtime};
@@ -22,6 +23,8 @@ pub struct Door {
     /// The node that is to serve calls; none: the first one that runs the system.
     pub node: Option<u32>,
     timing: Timing,
+    /// Whether a call that takes long says that it waits.
+    tells: bool,
     /// There until it is dropped.
     runtime: Option<Runtime>,
 }
@@ -46,7 +49,13 @@ impl Door {
         // A thread of its own: calls go on while the command reads or writes a file.
         let runtime = Builder::new_multi_thread().worker_threads(1).enable_all().build();
         let runtime = runtime.map_err(Failure::unfinished)?;
-        Ok(Door { of, systems, node, timing: Timing::default(), runtime: Some(runtime) })
+        Ok(Door { of, systems, node, timing: Timing::default(), tells: false, runtime: Some(runtime) })
+    }
+
+    /// The same, of which a call that takes long says that it waits.
+    pub fn telling(mut self, tells: bool) -> Door {
+        self.tells = tells;
+        self
     }
 
     fn runtime(&self) -> &Runtime {
@@ -58,6 +67,8 @@ impl Door {
     /// # Errors
     /// It was not served: why.
     pub fn call(&self, node: Option<u32>, system: &str, body: Vec<u8>) -> Result<(u32, Vec<u8>), Failure> {
+        let mut progress = Progress::begin(!self.tells);
+        progress.step(None, "waiting for an answer");
         self.end(self.begin(node, system, body))
     }
 

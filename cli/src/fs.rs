@@ -23,7 +23,7 @@ const AT_ONCE: usize = 4;
 
 /// Asks, and shows what is answered.
 pub fn run(args: &FsArgs) -> Result<Exit, Failure> {
-    let door = Door::new(&args.of, args.node)?;
+    let door = Door::new(&args.of, args.node)?.telling(!args.quiet);
     match &args.command {
         FsCommand::Ls { directory, long } => {
             let directory = check_directory(directory)?;
@@ -219,7 +219,7 @@ impl Put<'_> {
             }
             calls.begin(Request::Write { name: part.to_string(), handle, at, bytes }.to_bytes());
             at += len;
-            let share = size.map_or(0.0, |size| at as f64 / size.max(1) as f64);
+            let share = size.map(|size| at as f64 / size.max(1) as f64);
             progress.at(share, || format!("{} bytes", count(at)));
         }
         while let Some(written) = calls.next() {

@@ -67,7 +67,7 @@ fn repeat(paper: &Paper, args: &PaperArgs) -> Result<(), Failure> {
     args.report.as_deref().map_or(Ok(()), |dir| page::make(dir, &page_of(paper)))?;
     interrupt::end_at_once();
     let mut progress = Progress::begin(args.quiet);
-    let results = (paper.run)(&mut |share, what| progress.at(share, || what.to_string()));
+    let results = (paper.run)(&mut |share, what| progress.step(share, what));
     progress.end();
     let results = results.map_err(Failure::unfinished)?;
     // First the figures: they are not lost with a page that cannot be written.

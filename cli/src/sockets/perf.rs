@@ -92,8 +92,8 @@ fn call(stream: TcpStream, host: &str, args: &PerfArgs) -> Result<Exit, Failure>
         let (mut all, of) = (Vec::new(), plans.len());
         for (at, plan) in plans.into_iter().enumerate() {
             if let Some(shown) = shows.borrow_mut().as_mut() {
-                shown
-                    .at(at as f64 / of as f64, || format!("transfers of {} bytes", count(plan.bytes.into())));
+                let words = format!("transfers of {} bytes", count(plan.bytes.into()));
+                shown.step(at as f64 / of as f64, &words);
             }
             all.push(measured(plan, perf::call(&rt, &stream, plan).await?));
         }
