@@ -5,12 +5,13 @@ use crate::device_args::{CALIBRATE_EXAMPLES, CalibrateArgs, NODE_EXAMPLES, NodeA
 use crate::explore::args::{CHECK_EXAMPLES, CheckArgs, FUZZ_EXAMPLES, FuzzArgs, REPLAY_EXAMPLES, ReplayArgs};
 use crate::fs_args::{FS_EXAMPLES, FsArgs};
 use crate::help;
+use crate::line::whole;
 use crate::making_args::{CompletionsArgs, ManArgs, NewArgs};
 use crate::seeds::{Seeds, some_jobs};
 use crate::segment_args::{SEGMENT_EXAMPLES, SegmentArgs};
 #[cfg(feature = "hw")]
 use crate::sockets::args::{CP_EXAMPLES, CpArgs, PERF_EXAMPLES, PIPE_EXAMPLES, PerfArgs, PipeArgs};
-use clap::{ArgAction, Args, CommandFactory, Parser, Subcommand, ValueEnum};
+use clap::{ArgAction, Args, Parser, Subcommand, ValueEnum};
 use std::path::PathBuf;
 use weft_check::bench::Ring;
 use weft_check::scenario::Override;
@@ -147,7 +148,7 @@ pub enum Command {
     /// a crash has left is told, and the server's next start mends it. Exit code 1: something that no crash leaves and that harms nobody; 2: the store is
     /// damaged, or is none; 3: it cannot be read, or a server has it open.
     Fsck(FsckArgs),
-    /// Print what a shell needs to complete commands: `weft completions bash > /etc/bash_completion.d/weft`
+    /// Print what a shell needs to complete commands: `weft completions bash > ~/.local/share/bash-completion/completions/weft`
     Completions(CompletionsArgs),
     /// Print the manual page
     Man(ManArgs),
@@ -211,7 +212,7 @@ pub struct BenchFabricArgs {
     #[arg(long, value_name = "N", default_value_t = 16)]
     pub nodes: u32,
     /// How many messages in all
-    #[arg(long, value_name = "M", default_value_t = 2_000_000)]
+    #[arg(long, value_name = "M", default_value_t = 2_000_000, value_parser = whole)]
     pub messages: u64,
     /// How many messages each node brings into the ring, 1 to 1024
     #[arg(long, value_name = "W", default_value_t = 32)]
@@ -237,6 +238,9 @@ pub struct BenchFabricArgs {
     /// Print one JSON object instead of a table
     #[arg(long)]
     pub json: bool,
+    /// Show no progress
+    #[arg(long, short)]
+    pub quiet: bool,
 }
 
 /// `weft bench SYSTEM`: requests of a system, without faults
@@ -252,7 +256,7 @@ pub struct BenchSystemArgs {
     #[arg(long, value_name = "N", default_value_t = 16)]
     pub nodes: u32,
     /// How many requests in all
-    #[arg(long, value_name = "N", default_value_t = 20_000)]
+    #[arg(long, value_name = "N", default_value_t = 20_000, value_parser = whole)]
     pub requests: u64,
     /// Measure this variant only
     #[arg(long, value_name = "NAME")]
@@ -263,18 +267,9 @@ pub struct BenchSystemArgs {
     /// Print one JSON object instead of a table
     #[arg(long)]
     pub json: bool,
-}
-
-impl BenchSystemArgs {
-    /// Reads what follows `weft bench`. `Ok(Err)` is a text that was asked for, such as `--help`.
-    pub fn read(words: &[String]) -> Result<Result<BenchSystemArgs, String>, String> {
-        let line = std::iter::once("weft bench").chain(words.iter().map(String::as_str));
-        match BenchSystemArgs::try_parse_from(line) {
-            Ok(args) => Ok(Ok(args)),
-            Err(error) if !error.use_stderr() => Ok(Err(error.render().to_string())),
-            Err(error) => Err(one_line(&error, ["weft", "bench"].map(String::from).into_iter())),
-        }
-    }
+    /// Show no progress
+    #[arg(long, short)]
+    pub quiet: bool,
 }
 
 /// `weft run`.
@@ -291,7 +286,7 @@ pub struct RunArgs {
     #[cfg_attr(not(feature = "hw"), arg(hide = true))]
     pub secret: Option<PathBuf>,
     /// Run with this seed instead of the scenario's own
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = whole)]
     pub seed: Option<u64>,
     /// Run once for each seed from A up to, not including, B
     #[arg(long, value_name = "A..B", conflicts_with_all = ["seed", "log"])]
@@ -316,7 +311,7 @@ pub struct RunArgs {
     #[arg(long, short)]
     pub quiet: bool,
     /// Show what happens on the fabric, with virtual times, on stderr (-vv: every packet)
-    #[arg(long, short, action = ArgAction::Count)]
+    #[arg(long, short, action = ArgAction::Count, conflicts_with = "seeds")]
     pub verbose: u8,
 }
 
@@ -425,136 +420,4 @@ pub struct FsckArgs {
     /// Print one JSON object instead of lines
     #[arg(long)]
     pub json: bool,
-}
-
-impl Cli {
-    /// Reads the command line. `Err` is a complaint of one line; `Ok(Err)` is a text that was asked for, such
-    /// as `--help`.
-    pub fn read() -> Result<Result<Cli, String>, String> {
-        match Cli::try_parse() {
-            Ok(cli) => Ok(Ok(cli)),
-            Err(error) if !error.use_stderr() => Ok(Err(error.render().to_string())),
-            Err(error) => {
-                // A name need not be UTF-8.
-                let words = std::env::args_os().map(|word| word.to_string_lossy().into_owned());
-                Err(one_line(&error, words))
-            }
-        }
-    }
-}
-
-/// What to say where the command of a command is missing.
-fn missing(line: impl Iterator<Item = String>) -> String {
-    let (name, command) = command_of(line);
-    let names: Vec<&str> = help::shown(&command).map(clap::Command::get_name).collect();
-    let names = names.join(", ");
-    match name.as_str() {
-        "weft bench" => {
-            format!("say what to measure: {names}, or a system: {} (see `{name} --help`)", help::kinds())
-        }
-        _ => format!("say what to do: {names} (see `{name} --help`)"),
-    }
-}
-
-/// clap's complaint without its usage paragraph, in one line.
-fn one_line(error: &clap::Error, line: impl Iterator<Item = String>) -> String {
-    if error.kind() == clap::error::ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand {
-        return missing(line);
-    }
-    let text = error.render().to_string();
-    let said = text.split("\nUsage:").next().unwrap_or_default();
-    let said = said.split("\nFor more information").next().unwrap_or_default();
-    // How to pass an option as a value is no help to who has mistyped one; what it is like is.
-    let lines = said.lines().filter(|line| !line.trim_start().starts_with("tip: to pass "));
-    let words: Vec<&str> = lines.flat_map(str::split_whitespace).collect();
-    let said = words.join(" ");
-    let (command, _) = command_of(line);
-    format!("{} (see `{command} --help`)", said.strip_prefix("error: ").unwrap_or(&said))
-}
-
-/// The command that a command line is about, with its name: `weft run` of `weft run s.toml --seed x`.
-fn command_of(line: impl Iterator<Item = String>) -> (String, clap::Command) {
-    let (mut command, mut name) = (Cli::command(), String::from("weft"));
-    for word in line.skip(1) {
-        let Some(found) = command.find_subcommand(&word).cloned() else { break };
-        name = format!("{name} {word}");
-        command = found;
-    }
-    (name, command)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_command_line_is_consistent() {
-        Cli::command().debug_assert();
-    }
-
-    fn told(line: &[&str]) -> String {
-        let error = Cli::try_parse_from(line).expect_err("refused");
-        one_line(&error, line.iter().map(ToString::to_string))
-    }
-
-    #[test]
-    fn who_gives_no_command_is_told_all_that_there_are() {
-        let line = told(&["weft"]);
-        for command in Cli::command().get_subcommands().filter(|command| !command.is_hide_set()) {
-            assert!(line.contains(&format!(" {}", command.get_name())), "{line}");
-        }
-        assert!(line.contains(" fs") && line.contains(" daemon"), "{line}");
-    }
-
-    #[test]
-    fn who_gives_half_a_command_is_told_what_can_follow() {
-        let lines: [(&[&str], &str); 3] = [
-            (&["weft", "segment"], "say what to do: put, get, "),
-            (&["weft", "fs"], "say what to do: ls, "),
-            (&["weft", "bench"], "say what to measure: fabric, or a system: "),
-        ];
-        for (line, says) in lines {
-            let text = told(line);
-            let help = format!("(see `{} --help`)", line.join(" "));
-            assert!(text.starts_with(says) && text.ends_with(&help), "{line:?}: {text}");
-        }
-    }
-
-    #[test]
-    fn a_wrong_command_line_points_to_the_help_of_its_command() {
-        let lines: [(&[&str], &str); 4] = [
-            (&["weft", "run", "s.toml", "--sed", "1"], "(see `weft run --help`)"),
-            (&["weft", "check", "srsl", "--faults", "many"], "(see `weft check --help`)"),
-            (&["weft", "bench", "fabric", "--nodes", "x"], "(see `weft bench fabric --help`)"),
-            (&["weft", "fly"], "(see `weft --help`)"),
-        ];
-        for (line, help) in lines {
-            let text = told(line);
-            assert!(text.ends_with(help), "{line:?}: {text}");
-        }
-    }
-
-    #[test]
-    fn a_tip_is_told_where_it_helps() {
-        assert_eq!(
-            told(&["weft", "check", "srsl", "--requests", "0"]),
-            "unexpected argument '--requests' found (see `weft check --help`)"
-        );
-        assert!(told(&["weft", "run", "s.toml", "--sed", "1"]).contains("'--seed'"));
-    }
-
-    #[test]
-    fn a_wrong_command_line_is_told_in_one_line() {
-        let wrong: [&[&str]; 5] = [
-            &["weft"],
-            &["weft", "fly"],
-            &["weft", "run"],
-            &["weft", "run", "s.toml", "--seed", "x"],
-            &["weft", "run", "s.toml", "--seed", "1", "--seeds", "0..4"],
-        ];
-        for line in wrong {
-            let text = told(line);
-            assert!(!text.contains('\n') && !text.is_empty(), "{line:?}: {text}");
-        }
-    }
 }

@@ -3,8 +3,9 @@
 use crate::args::{Bench, BenchFabricArgs, BenchSystemArgs};
 use crate::exit::{Exit, Failure};
 use crate::metrics::time;
+use crate::progress::Progress;
 use crate::table::{Table, count};
-use crate::{help, interrupt, output};
+use crate::{help, interrupt, line, output};
 use serde::Serialize;
 use weft_check::bench::{BenchError, Ring, RingFigures, Stack, SystemBench, SystemFigures};
 use weft_check::systems;
@@ -29,7 +30,10 @@ fn fabric(args: &BenchFabricArgs) -> Result<(), Failure> {
     };
     let BenchFabricArgs { nodes, messages, window, bytes, sanitize, jitter, .. } = *args;
     let ring = Ring { nodes, messages, window, bytes, stack, sanitize, jitter, profile };
+    let mut progress = Progress::begin(args.quiet);
+    progress.step(None, &format!("{} messages round {} nodes", count(messages), count(nodes.into())));
     let figures = ring.run().map_err(failure)?;
+    progress.end();
     match args.json {
         true => output::json(&figures),
         false => output::text(&ring_text(&figures)),
@@ -42,7 +46,7 @@ struct SystemReport {
 }
 
 fn system(words: &[String]) -> Result<(), Failure> {
-    let args = match BenchSystemArgs::read(words).map_err(Failure::bad_input)? {
+    let args = match line::read_bench(words).map_err(Failure::bad_input)? {
         Ok(args) => args,
         Err(help) => return output::text(&help),
     };
@@ -67,8 +71,14 @@ fn system(words: &[String]) -> Result<(), Failure> {
             all.join(", ")
         )));
     }
-    let measured = variants.into_iter().map(|variant| system.bench(&bench, variant));
+    let mut progress = Progress::begin(args.quiet);
+    let of = variants.len();
+    let measured = variants.into_iter().enumerate().map(|(at, variant)| {
+        progress.step(at as f64 / of as f64, &format!("{} {variant}", system.kind()));
+        system.bench(&bench, variant)
+    });
     let variants: Vec<SystemFigures> = measured.collect::<Result<_, _>>().map_err(failure)?;
+    progress.end();
     match args.json {
         true => output::json(&SystemReport { variants }),
         false => output::text(&system_text(&bench, system.costs(), &variants)),
@@ -80,6 +90,7 @@ fn failure(error: BenchError) -> Failure {
         BenchError::Bounds { .. } | BenchError::Refused(_) | BenchError::Cluster(_) => {
             Failure::bad_input(error)
         }
+        BenchError::Violated { .. } => Failure::violated(error),
         BenchError::Broken(_) => Failure::unfinished(error),
     }
 }

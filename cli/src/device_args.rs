@@ -1,5 +1,6 @@
 //! The command lines of commands that drive an RDMA device, and how one is chosen.
 
+use crate::line::whole;
 use crate::port_args::PortArgs;
 use clap::{Args, ValueEnum};
 use std::path::PathBuf;
@@ -51,7 +52,7 @@ pub struct NodeArgs {
     #[arg(long, value_name = "WAY")]
     pub connect: Option<ConnectArg>,
     /// Run with this seed instead of the scenario's own
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = whole)]
     pub seed: Option<u64>,
     /// Give a field of the scenario another value, as in --set workload.requests=50; several times
     #[arg(long, value_name = "FIELD=VALUE")]
@@ -67,7 +68,7 @@ pub struct NodeArgs {
 /// Which RDMA device, and where on it.
 #[derive(Debug, Args)]
 pub struct DeviceArgs {
-    /// The RDMA device; where the scenario has several rails, once for each [default: the first that has an IP address]
+    /// The RDMA device; `weft node` takes one for each rail of its scenario [default: the first that has an IP address]
     #[arg(long = "device", value_name = "NAME")]
     pub devices: Vec<String>,
     /// Its port and its address

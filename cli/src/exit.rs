@@ -70,7 +70,6 @@ impl Failure {
     }
 
     /// A promise was broken, and there is no report to show it in.
-    #[cfg(feature = "hw")]
     pub fn violated(line: impl fmt::Display) -> Failure {
         Failure::new(Exit::Violated, line)
     }

@@ -1,5 +1,6 @@
 //! The command line of `weft fs`.
 
+use crate::line::whole;
 use crate::segment_args::ClusterArgs;
 use clap::{Args, Subcommand};
 use std::path::PathBuf;
@@ -69,6 +70,7 @@ pub enum FsCommand {
         /// The file's path
         name: String,
         /// Its size in bytes
+        #[arg(value_parser = whole)]
         size: u64,
     },
     /// Remove files

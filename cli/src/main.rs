@@ -33,6 +33,7 @@ mod fs_args;
 mod fsck;
 mod help;
 mod interrupt;
+mod line;
 mod logfile;
 mod making_args;
 mod manual;
@@ -64,7 +65,7 @@ mod taken;
 mod trace;
 mod troubles;
 
-use args::{Cli, Command};
+use args::Command;
 use exit::{Exit, Failure};
 use std::io::{self, Write};
 use std::process::ExitCode;
@@ -86,7 +87,7 @@ fn main() -> ExitCode {
 }
 
 fn act() -> Result<Exit, Failure> {
-    let cli = match Cli::read() {
+    let cli = match line::read() {
         Ok(Ok(cli)) => cli,
         Ok(Err(asked_for)) => return output::text(&asked_for).map(|()| Exit::Held),
         Err(complaint) => return Err(Failure::bad_input(complaint)),

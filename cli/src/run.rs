@@ -22,6 +22,9 @@ pub fn run(args: &RunArgs) -> Result<Exit, Failure> {
         #[cfg(not(feature = "hw"))]
         return Err(Failure::no_devices("--backend hw"));
     }
+    if args.secret.is_some() {
+        return Err(Failure::bad_input("--secret is for --backend hw, and it is sim"));
+    }
     match &args.seeds {
         Some(seeds) => sweep::run(args, &scenario, seeds.0.clone()),
         None => one(args, &scenario, args.seed.unwrap_or(scenario.run.seed)),
@@ -68,6 +71,10 @@ fn one(args: &RunArgs, scenario: &Scenario, seed: u64) -> Result<Exit, Failure> 
     output::report(verdict, args.json, &report, &text)?;
     if let Some(dir) = &args.report {
         picture::write(dir, &report, scenario, &text).map_err(|failure| failure.after(verdict))?;
+        if !args.json {
+            let page = format!("\nA page with the report: {}\n", dir.join(picture::PAGE).display());
+            output::text(&page).map_err(|failure| failure.after(verdict))?;
+        }
     }
     log.finish(report.log_error.as_deref()).map_err(|failure| failure.after(verdict))?;
     Ok(verdict)

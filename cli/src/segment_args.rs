@@ -1,5 +1,6 @@
 //! The command line of `weft segment`.
 
+use crate::line::whole;
 use clap::{Args, Subcommand};
 use std::path::PathBuf;
 use weft_control::net::Endpoint;
@@ -70,10 +71,10 @@ pub enum SegmentCommand {
         /// The name
         name: String,
         /// Begin with the version after this one, not with the one that is there
-        #[arg(long, value_name = "VERSION")]
+        #[arg(long, value_name = "VERSION", value_parser = whole)]
         from: Option<u64>,
         /// End after so many lines
-        #[arg(long, value_name = "N")]
+        #[arg(long, value_name = "N", value_parser = whole)]
         count: Option<u64>,
     },
     /// Show what all nodes keep

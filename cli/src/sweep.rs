@@ -16,7 +16,7 @@ use weft_check::scenario::Scenario;
 pub fn run(args: &RunArgs, scenario: &Scenario, seeds: Range<u64>) -> Result<Exit, Failure> {
     let all = seeds.end - seeds.start;
     let mut sum = Sum::new(args, scenario, &seeds);
-    let mut progress = Progress::begin(args.quiet || args.verbose > 0);
+    let mut progress = Progress::begin(args.quiet);
     let mut failed = None;
     // A run that is interrupted fails, and so ends it.
     let runner = || Ok(|seed| one(scenario, seed).map_err(|error| (seed, error)));

@@ -120,14 +120,14 @@ pub struct CheckArgs {
     #[arg(long, value_name = "T", value_parser = seconds)]
     pub max_seconds: Option<Duration>,
     /// The most events in one execution; one that goes on is cut off, and the check is not complete
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub max_depth: Option<u32>,
     /// Report an execution of so many events, 100 at least, as a possible livelock
     #[arg(long, value_name = "N", default_value_t = weft_check::explore::Options::default().livelock, value_parser = clap::value_parser!(u32).range(100..))]
     pub livelock: u32,
-    /// The most memory for cached states, in MiB
-    #[arg(long, value_name = "MIB", default_value_t = 4_096)]
-    pub max_cache: u64,
+    /// With --reduction cache: the most memory for cached states, in MiB [default: 4096]
+    #[arg(long, value_name = "MIB", value_parser = clap::value_parser!(u64).range(1..=1 << 40))]
+    pub max_cache: Option<u64>,
     #[command(flatten)]
     pub leaves: Leaves,
 }

@@ -1,26 +1,26 @@
 //! `weft check`: every order that matters, or as many as a limit allows.
 
 use super::args::CheckArgs;
-use super::{all, build, every, files, find};
+use super::{build, every, files, find, list};
 use crate::exit::{Exit, Failure};
 use crate::progress::Progress;
 use crate::report::path;
 use crate::seeds::jobs;
 use crate::table::{Table, count, wrap};
-use crate::{help, interrupt, output};
+use crate::{interrupt, output};
 use serde::Serialize;
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
 use weft_check::Verdict;
 use weft_check::explore::{
-    AnyModel, Case, Entry, Expected, Found, Hunt, Key, Options, Report, Size, Stopped, explore_in_parallel,
+    AnyModel, Case, Entry, Expected, Found, Hunt, Options, Reduction, Report, Size, Stopped,
+    explore_in_parallel,
 };
-use weft_check::systems::{self, Registered};
 
 /// Explores, reports, saves what failed.
 pub fn run(args: &CheckArgs) -> Result<Exit, Failure> {
     let world = match &args.world {
-        asked if args.list => return list(asked.as_deref(), args.leaves.json),
+        asked if args.list => return list::run(asked.as_deref(), args.leaves.json),
         Some(world) => world,
         None => return every::run(args),
     };
@@ -42,6 +42,10 @@ pub fn run(args: &CheckArgs) -> Result<Exit, Failure> {
 
 /// How to explore a world, with up to so many faults.
 pub fn options(args: &CheckArgs, faults: u32, model: &dyn AnyModel) -> Result<Options, Failure> {
+    if args.max_cache.is_some() && args.reduction != Reduction::Cache {
+        let line = format!("--max-cache is for --reduction cache, and it is {}", args.reduction);
+        return Err(Failure::bad_input(line));
+    }
     Ok(Options {
         reduction: args.reduction,
         faults,
@@ -50,7 +54,7 @@ pub fn options(args: &CheckArgs, faults: u32, model: &dyn AnyModel) -> Result<Op
         livelock: args.livelock,
         max_depth: args.max_depth,
         max_time: args.max_seconds,
-        max_cache: args.max_cache << 20,
+        max_cache: args.max_cache.map_or(Options::default().max_cache, |mebibytes| mebibytes << 20),
         merge: !args.no_merge,
         memoise: !args.no_memo,
         ..Options::default()
@@ -246,66 +250,4 @@ fn why(stopped: Stopped) -> &'static str {
         Stopped::Memory => "its states no longer fit into memory",
         Stopped::Asked => "it was interrupted",
     }
-}
-
-#[derive(Serialize)]
-struct Listed {
-    name: &'static str,
-    /// The system that it is about, if it is about one.
-    system: Option<&'static str>,
-    about: &'static str,
-    expected: Expected,
-    /// Its usual size.
-    size: Size,
-    /// What of its size can be chosen.
-    keys: &'static [Key],
-}
-
-fn listed(entry: Entry) -> Result<Listed, Failure> {
-    let size = build(&entry, &Size::default())?.size();
-    let Entry { name, about, expected, keys, .. } = entry;
-    let is_of = |system: &&dyn Registered| system.worlds().iter().any(|world| world.name == name);
-    let system = systems::all().iter().copied().find(is_of).map(Registered::kind);
-    Ok(Listed { name, system, about, expected, size, keys })
-}
-
-/// Shows the worlds; if a word is given, those of that system and those whose names begin so.
-fn list(only: Option<&str>, json: bool) -> Result<Exit, Failure> {
-    let mut listed = all().into_iter().map(listed).collect::<Result<Vec<_>, _>>()?;
-    if let Some(word) = only {
-        listed.retain(|world| world.system == Some(word) || world.name.starts_with(word));
-        if listed.is_empty() {
-            let known = help::kinds();
-            return Err(Failure::bad_input(format!(
-                "no world's name begins with '{word}', and it is none of the systems {known}"
-            )));
-        }
-    }
-    if json {
-        #[derive(Serialize)]
-        struct Worlds {
-            worlds: Vec<Listed>,
-        }
-        output::json(&Worlds { worlds: listed })?;
-        return Ok(Exit::Held);
-    }
-    let mut text = String::from("Worlds\n");
-    let mut keys: Vec<&Key> = Vec::new();
-    for Listed { name, about, expected, size, keys: has, .. } in listed {
-        let must = match expected {
-            Expected::Held => "must hold",
-            Expected::Violated => "must fail",
-            Expected::ViolatedUnderFaults => "must fail under a fault",
-        };
-        wrap(&format!("{name}: {must}; {size}"), 2, &mut text);
-        wrap(about, 6, &mut text);
-        keys.extend(has);
-    }
-    text.push_str("\nWhat --set changes of a size\n");
-    keys.sort_by_key(|key| (key.name, key.help));
-    keys.dedup();
-    for Key { name, help } in keys {
-        wrap(&format!("{name}: {help}"), 2, &mut text);
-    }
-    output::text(&text).map(|()| Exit::Held)
 }

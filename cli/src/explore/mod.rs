@@ -6,6 +6,7 @@ mod drawn;
 mod every;
 pub mod files;
 pub mod fuzz;
+mod list;
 pub mod replay;
 mod swarm;
 mod target;
@@ -13,10 +14,11 @@ mod walks;
 
 use crate::exit::Failure;
 use weft_check::explore::{AnyModel, Entry, Size, toy};
+use weft_check::scenario::nearest;
 use weft_check::systems;
 
 /// Every world, in the order of the list.
-fn all() -> Vec<Entry> {
+pub fn all() -> Vec<Entry> {
     let mut all = systems::worlds();
     all.extend(toy::all());
     all
@@ -24,8 +26,13 @@ fn all() -> Vec<Entry> {
 
 /// The world of a name.
 fn find(name: &str) -> Result<Entry, Failure> {
-    let unknown = || Failure::bad_input(format!("there is no world '{name}' (see `weft check --list`)"));
-    all().into_iter().find(|world| world.name == name).ok_or_else(unknown)
+    let all = all();
+    let unknown = || {
+        let known: Vec<String> = all.iter().map(|world| world.name.to_string()).collect();
+        let meant = nearest(name, &known).map_or_else(String::new, |name| format!(": did you mean {name}?"));
+        Failure::bad_input(format!("there is no world '{name}'{meant} (see `weft check --list`)"))
+    };
+    all.iter().find(|world| world.name == name).copied().ok_or_else(unknown)
 }
 
 /// Builds a world.

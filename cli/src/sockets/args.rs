@@ -41,7 +41,7 @@ secret.";
 #[group(id = "end", required = true, multiple = false, args = ["to", "listen"])]
 pub struct PipeArgs {
     /// Where the other end listens
-    #[arg(value_name = "NODE:PORT")]
+    #[arg(value_name = "NODE:PORT", value_parser = Endpoint::with_port)]
     pub to: Option<Endpoint>,
     /// Wait for the other end at this TCP port
     #[arg(long, value_name = "PORT", value_parser = clap::value_parser!(u16).range(1..))]
@@ -87,7 +87,7 @@ where a link failed.";
 #[group(id = "place", required = true, multiple = false, args = ["to", "listen"])]
 pub struct PerfArgs {
     /// Where the other end listens
-    #[arg(value_name = "NODE:PORT")]
+    #[arg(value_name = "NODE:PORT", value_parser = Endpoint::with_port)]
     pub to: Option<Endpoint>,
     /// Answer others at this TCP port, one after another, until SIGTERM or Ctrl-C
     #[arg(long, value_name = "PORT", value_parser = clap::value_parser!(u16).range(1..))]

@@ -75,6 +75,12 @@ fn a_wrong_command_line_is_refused() {
     }
     refused(&["run", &small, "--seeds", "0..2", "--seed", "1"], &["--seed"]);
     refused(&["run", &small, "--seeds", "0..2", "--log", "x.log"], &["--log"]);
+    // What would do nothing is not left out in silence.
+    refused(&["run", &small, "--seeds", "0..2", "-v"], &["--verbose"]);
+    refused(&["run", &small, "--secret", "x"], &["--secret is for --backend hw"]);
+    refused(&["check", "srsl", "--max-cache", "64"], &["--max-cache is for --reduction cache"]);
+    refused(&["check", "srsl", "--max-depth", "0"], &["--max-depth", "1.."]);
+    refused(&["check", "srsll"], &["did you mean srsl?"]);
 }
 
 #[test]

@@ -36,6 +36,16 @@ pub enum BenchError {
     /// The simulated cluster could not be built.
     #[error("the cluster cannot be built: {0}")]
     Cluster(String),
+    /// A check was violated, so that the figures are worth nothing.
+    #[error("{what} violated a check: {violation}; the same run again: {again}")]
+    Violated {
+        /// The system and its variant.
+        what: String,
+        /// What was violated.
+        violation: String,
+        /// The command that measures it again.
+        again: String,
+    },
     /// The run broke off, or did not do what was to be measured.
     #[error("nothing was measured: {0}")]
     Broken(String),

@@ -4,7 +4,7 @@ use super::{BenchError, Took, process, rate, timed, within};
 use crate::fields::Span;
 use crate::metrics::Metrics;
 use crate::oracle::Oracles;
-use crate::run::{RunOptions, World};
+use crate::run::{Report, RunOptions, World};
 use crate::scenario::{Cluster, Run, Scenario, Transport, Workload};
 use crate::system::System;
 use serde::Serialize;
@@ -65,7 +65,7 @@ impl SystemBench {
     ///
     /// # Errors
     ///
-    /// A number is out of its bounds, the cluster cannot be built, or a promise was broken.
+    /// A number is out of its bounds, the cluster cannot be built, the run broke off, or a check was violated.
     pub fn run<S: System>(&self, variant: &'static str) -> Result<SystemFigures, BenchError> {
         within("nodes", self.nodes, 1, 1_024)?;
         within("requests", self.requests, 1, 100_000_000)?;
@@ -80,7 +80,7 @@ impl SystemBench {
         });
         let (report, requests) = run?;
         if !report.held() {
-            return Err(BenchError::Broken(format!("{} {variant} violated a check", S::KIND)));
+            return Err(self.violated(S::KIND, variant, &report));
         }
         let Took { wall, cpu } = took;
         Ok(SystemFigures {
@@ -98,6 +98,21 @@ impl SystemBench {
             metrics: report.metrics,
             peak_bytes: process::peak(),
         })
+    }
+
+    fn violated(&self, kind: &str, variant: &str, report: &Report) -> BenchError {
+        let SystemBench { nodes, requests, profile } = self;
+        let (variant, only) = match variant.is_empty() {
+            true => (String::new(), String::new()),
+            false => (format!(" {variant}"), format!(" --variant {variant}")),
+        };
+        BenchError::Violated {
+            what: format!("{kind}{variant}"),
+            violation: report.violations.iter().map(ToString::to_string).next().unwrap_or_default(),
+            again: format!(
+                "weft bench {kind}{only} --nodes {nodes} --requests {requests} --profile {profile}"
+            ),
+        }
     }
 
     fn scenario<S: System>(&self, variant: &str) -> Scenario {
