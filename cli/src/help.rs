@@ -26,6 +26,10 @@ const RUN: &[Example] = &[
     Example { what: "A thousand runs, summed up", command: "weft run SCENARIO --seeds 0..1000" },
 ];
 
+/// Examples of `weft bench` that hold for any system.
+const BENCH: &[Example] =
+    &[Example { what: "What can be said of a system's bench", command: "weft bench locks --help" }];
+
 const ENDING: &str = "
 Scenarios are TOML files. Those that come with Weft are in the directory
 scenarios; docs/scenario.md says what one can contain.
@@ -34,7 +38,9 @@ Exit codes:
   0  everything that must hold held
   1  a check was violated: a bug in a protocol was found
   2  bad input: a scenario, an option or a file that cannot be used
-  3  the run could not finish (interrupted, or out of its limits)";
+  3  the run could not finish (interrupted, out of its limits, or a cluster
+     could not be reached)
+fsck has its own: weft fsck --help.";
 
 /// What stands below the help of the program: what to run of each system, and what holds for all commands.
 pub fn program() -> String {
@@ -54,7 +60,7 @@ pub fn run() -> String {
 pub fn bench() -> String {
     let mut text = String::from("Systems:\n");
     systems_by_kind(&mut text);
-    format!("{text}\n{}", listed(of_all("weft bench")))
+    format!("{text}\n{}", listed(of_all("weft bench").chain(BENCH)))
 }
 
 /// What stands below the help of `weft paper`.

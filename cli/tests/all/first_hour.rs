@@ -167,3 +167,21 @@ fn shells_complete_and_manuals_exist_for_every_command() {
         assert!(page.contains(".SH NAME"), "{command}");
     }
 }
+
+#[test]
+fn manual_pages_name_no_page_that_is_not_there_and_have_every_option() {
+    let scratch = Scratch::new("man-all");
+    let folder = scratch.path("man");
+    assert_eq!(run(&["man", &folder]).status.code(), Some(0));
+    let read = |name: &str| fs::read_to_string(format!("{folder}/{name}.1")).expect(name);
+    for entry in fs::read_dir(&folder).expect("the folder") {
+        let page = fs::read_to_string(entry.expect("a page").path()).expect("text").replace("\\-", "-");
+        assert!(page.contains("\"weft 0.1.0\"") && !page.contains("EXTRA"), "{page}");
+        page.lines().filter_map(|line| line.strip_suffix("(1)")).for_each(|named| drop(read(named)));
+    }
+    let pages = [("weft-fs-put", "strip"), ("weft-segment-put", "model"), ("weft-bench-fabric", "window")];
+    for (name, option) in pages.into_iter().chain([("weft-bench-system", "variant")]) {
+        assert!(read(name).contains(&format!("\\-\\-{option}")), "{name} {option}");
+    }
+    assert!(read("weft-fs").contains(".SH \"EXAMPLES\""));
+}
