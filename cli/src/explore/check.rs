@@ -19,6 +19,10 @@ use weft_check::explore::{
 
 /// Explores, reports, saves what failed.
 pub fn run(args: &CheckArgs) -> Result<Exit, Failure> {
+    if args.max_cache.is_some() && args.reduction != Reduction::Cache {
+        let line = format!("--max-cache is for --reduction cache, and it is {}", args.reduction);
+        return Err(Failure::bad_input(line));
+    }
     let world = match &args.world {
         asked if args.list => return list::run(asked.as_deref(), args.leaves.json),
         Some(world) => world,
@@ -42,10 +46,6 @@ pub fn run(args: &CheckArgs) -> Result<Exit, Failure> {
 
 /// How to explore a world, with up to so many faults.
 pub fn options(args: &CheckArgs, faults: u32, model: &dyn AnyModel) -> Result<Options, Failure> {
-    if args.max_cache.is_some() && args.reduction != Reduction::Cache {
-        let line = format!("--max-cache is for --reduction cache, and it is {}", args.reduction);
-        return Err(Failure::bad_input(line));
-    }
     Ok(Options {
         reduction: args.reduction,
         faults,
