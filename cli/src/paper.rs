@@ -91,7 +91,7 @@ fn report(paper: &Paper, results: &Results, dir: &Path) -> Result<(), Failure> {
     for plot in &results.plots {
         let svg = plot::svg(plot).map_err(|e| Failure::unfinished(format!("a plot: {e}")))?;
         page::put(dir, &page::plot(plot.file), &svg)?;
-        drawn.push((plot.figure, svg));
+        drawn.push((plot.file, svg));
     }
     page::put(dir, &page_of(paper), &page::html(paper, results, &drawn))
 }
@@ -105,35 +105,43 @@ fn text(paper: &Paper, results: &Results) -> String {
     let mut text = String::new();
     wrap(paper.title, 0, &mut text);
     wrap(&results.setting, 0, &mut text);
-    for (group, _, note) in results.sections() {
+    for (group, _, notes) in results.sections() {
         let heads: Vec<&str> = group.heads.iter().map(String::as_str).collect();
         let mut table = Table::new(&group.title, 1, &heads);
         for cells in &group.cells {
             table.line(cells.clone());
         }
         table.print(&mut text);
-        if let Some(note) = note {
+        for note in notes {
             text.push('\n');
             wrap(note, 2, &mut text);
         }
     }
     verdicts(&results.goals, &mut text);
-    let _ = writeln!(text, "\nFitted, and nothing else");
+    if !results.fitted.is_empty() {
+        let _ = writeln!(text, "\nFitted, and nothing else");
+    }
     for fitted in &results.fitted {
         wrap(&fitted.to_string(), 2, &mut text);
     }
     text
 }
 
+/// How far the figures are from the paper's, and where they are to the limits of the project's own.
 fn verdicts(goals: &[Goal], text: &mut String) {
-    let mut table = Table::new("Goals, by the worst deviation", 1, &["", "bound", "worst", "result"]);
+    let mut near = Table::new("Goals, by the worst deviation", 1, &["", "bound", "worst", "result"]);
+    let mut limits = Table::new("Goals of the project", 1, &["", "wanted", "here", "result"]);
     for goal in goals {
-        table.row([
-            goal.what.clone(),
-            format!("{:.0} %", goal.bound_percent),
-            format!("{:.1} %", goal.worst_percent),
-            if goal.met { "met" } else { "missed" }.to_string(),
-        ]);
+        let result = if goal.met { "met" } else { "missed" }.to_string();
+        match &goal.limit {
+            Some(limit) => limits.row([goal.what.clone(), limit.wanted(), limit.here(), result]),
+            None => {
+                let (bound, worst) = (goal.bound_percent, goal.worst_percent);
+                near.row([goal.what.clone(), format!("{bound:.0} %"), format!("{worst:.1} %"), result])
+            }
+        };
     }
-    table.print(text);
+    for table in [near, limits].iter().filter(|table| !table.is_empty()) {
+        table.print(text);
+    }
 }

@@ -50,7 +50,7 @@ pub fn remove(dir: &Path, name: &str) -> Result<(), Failure> {
     }
 }
 
-/// The page. `drawn` are the plots, by the figure that each shows.
+/// The page. `drawn` are the plots, by their files.
 pub(super) fn html(paper: &Paper, results: &Results, drawn: &[(&str, String)]) -> String {
     let (heading, title, setting) = (escaped(paper.heading), escaped(paper.title), escaped(&results.setting));
     let mut page = format!(
@@ -60,21 +60,22 @@ pub(super) fn html(paper: &Paper, results: &Results, drawn: &[(&str, String)]) -
          <h1>{heading}</h1>\n<p>{title}. {setting}</p>\n"
     );
     goals(&results.goals, &mut page);
-    for (group, plot, note) in results.sections() {
+    for (group, plots, notes) in results.sections() {
         let _ = writeln!(page, "<h2>{}</h2>", escaped(&group.title));
-        if let Some((_, svg)) = plot.and_then(|plot| drawn.iter().find(|drawn| drawn.0 == plot.figure)) {
+        for (_, svg) in plots.iter().filter_map(|plot| drawn.iter().find(|drawn| drawn.0 == plot.file)) {
             draw(svg, &mut page);
         }
         table(group, &mut page);
-        if let Some(note) = note {
+        for note in notes {
             let _ = writeln!(page, "<p class=\"note\">{}</p>", escaped(note));
         }
     }
-    let _ = writeln!(page, "<h2>Fitted, and nothing else</h2>\n<ul>");
-    for fitted in &results.fitted {
-        let _ = writeln!(page, "<li>{}</li>", escaped(&fitted.to_string()));
+    if !results.fitted.is_empty() {
+        let fitted =
+            results.fitted.iter().map(|fitted| format!("<li>{}</li>\n", escaped(&fitted.to_string())));
+        let _ =
+            write!(page, "<h2>Fitted, and nothing else</h2>\n<ul>\n{}</ul>\n", fitted.collect::<String>());
     }
-    page.push_str("</ul>\n");
     page.push_str("</body>\n</html>\n");
     page
 }
@@ -98,25 +99,35 @@ pub(crate) fn of_a_run(heading: &str, report: &str, drawn: &[String]) -> String 
     page
 }
 
+/// How far the figures are from the paper's, and where they are to the limits of the project's own.
 fn goals(goals: &[Goal], page: &mut String) {
-    let _ = writeln!(
-        page,
-        "<h2>Goals, by the worst deviation</h2>\n<table>\n<tr><th></th><th>bound</th><th>worst</th>\
-         <th class=\"words\">result</th><th class=\"words\">which</th></tr>"
-    );
-    for goal in goals {
-        let word = if goal.met { "met" } else { "missed" };
+    let (limits, near): (Vec<&Goal>, Vec<&Goal>) = goals.iter().partition(|goal| goal.limit.is_some());
+    let tables = [
+        ("Goals, by the worst deviation", ["bound", "worst"], near),
+        ("Goals of the project", ["wanted", "here"], limits),
+    ];
+    for (title, [asked, found], goals) in tables.into_iter().filter(|(.., goals)| !goals.is_empty()) {
         let _ = writeln!(
             page,
-            "<tr><td>{}</td><td>{:.0} %</td><td>{:.1} %</td><td class=\"words {word}\">{word}</td>\
-             <td class=\"words\">{}</td></tr>",
-            escaped(&goal.what),
-            goal.bound_percent,
-            goal.worst_percent,
-            escaped(&goal.worst),
+            "<h2>{title}</h2>\n<table>\n<tr><th></th><th>{asked}</th><th>{found}</th>\
+             <th class=\"words\">result</th><th class=\"words\">which</th></tr>"
         );
+        for goal in goals {
+            let word = if goal.met { "met" } else { "missed" };
+            let (asked, found) = match &goal.limit {
+                Some(limit) => (limit.wanted(), limit.here()),
+                None => (format!("{:.0} %", goal.bound_percent), format!("{:.1} %", goal.worst_percent)),
+            };
+            let [what, asked, found, worst] =
+                [&goal.what, &asked, &found, &goal.worst].map(|text| escaped(text));
+            let _ = writeln!(
+                page,
+                "<tr><td>{what}</td><td>{asked}</td><td>{found}</td><td class=\"words {word}\">{word}</td>\
+                 <td class=\"words\">{worst}</td></tr>"
+            );
+        }
+        let _ = writeln!(page, "</table>");
     }
-    let _ = writeln!(page, "</table>");
 }
 
 fn table(group: &Group, page: &mut String) {

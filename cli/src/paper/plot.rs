@@ -5,10 +5,12 @@ mod lines;
 
 use plotters::chart::MeshStyle;
 use plotters::coord::Shift;
-use plotters::coord::ranged1d::ValueFormatter;
+use plotters::coord::ranged1d::{BoldPoints, DefaultFormatting, KeyPointHint, ValueFormatter};
+use plotters::coord::types::RangedCoordf64;
 use plotters::prelude::*;
 use plotters::style::text_anchor::{HPos, Pos, VPos};
 use std::error::Error;
+use std::ops::Range;
 use weft_check::paper::{Plot, Shape};
 
 type Drawn = Result<(), Box<dyn Error>>;
@@ -61,13 +63,58 @@ pub(crate) fn svg(plot: &Plot) -> Result<String, Box<dyn Error>> {
     Ok(svg)
 }
 
-/// How high a vertical axis goes, from 0.
-#[derive(Clone, Copy)]
-struct Height {
-    /// Up to here it has labels.
-    labelled: f64,
-    /// Up to here it goes: there may be room for the legend above.
-    top: f64,
+/// From where to where a chart goes, in pixels.
+struct Side {
+    from: f64,
+    to: f64,
+}
+
+impl Side {
+    /// Where on it a pixel is, from 0 to 1.
+    fn share(&self, pixel: f64) -> f64 {
+        (pixel - self.from) / (self.to - self.from)
+    }
+}
+
+/// The chart itself, across and down: of [`SIZE`], what its title and labels leave.
+const PLOT: (Side, Side) = (Side { from: 82.0, to: 748.0 }, Side { from: 36.0, to: 379.0 });
+
+/// How high the axis has to go for the legend, with so many pixels of air, to lie above what is drawn under it.
+fn above(bottom: f64, highest: f64, keys: &[(String, Mark)], air: f64) -> f64 {
+    let share = PLOT.1.share(f64::from(corner(keys).1) + air);
+    bottom + (highest - bottom) / (1.0 - share.min(0.75))
+}
+
+/// A vertical axis with labels and lines up to a height. It may go further, for the legend to have room.
+struct Upwards {
+    axis: RangedCoordf64,
+    labels: Vec<f64>,
+}
+
+impl Upwards {
+    fn new(axis: Range<f64>, labelled: f64) -> Upwards {
+        let axis = RangedCoordf64::from(axis);
+        let mut labels = axis.key_points(BoldPoints(11));
+        labels.retain(|y| *y <= labelled);
+        Upwards { axis, labels }
+    }
+}
+
+impl Ranged for Upwards {
+    type FormatOption = DefaultFormatting;
+    type ValueType = f64;
+
+    fn map(&self, value: &f64, limit: (i32, i32)) -> i32 {
+        self.axis.map(value, limit)
+    }
+
+    fn key_points<Hint: KeyPointHint>(&self, hint: Hint) -> Vec<f64> {
+        if hint.weight().allow_light_points() { Vec::new() } else { self.labels.clone() }
+    }
+
+    fn range(&self) -> Range<f64> {
+        self.axis.range()
+    }
 }
 
 /// The highest of some values; 1 where none is above 0, so that an axis has a length.
@@ -82,25 +129,24 @@ fn builder<'a, 'b>(area: &'a Area<'b>, title: &str) -> ChartBuilder<'a, 'b, SVGB
     builder
         .caption(title, (FONT, 17).into_font().color(&INK))
         .margin(12)
-        .set_label_area_size(LabelAreaPosition::Left, 56)
+        .set_label_area_size(LabelAreaPosition::Left, 70)
         .set_label_area_size(LabelAreaPosition::Bottom, 48);
     builder
 }
 
 /// Axes that do not shout. The vertical one measures `y`.
-fn mesh<X, Y>(style: MeshStyle<'_, '_, X, Y, SVGBackend<'_>>, y: &str, height: Height) -> Drawn
+fn mesh<X, Y>(style: MeshStyle<'_, '_, X, Y, SVGBackend<'_>>, y: &str, top: f64) -> Drawn
 where
     X: ValueFormatter<f64> + Ranged<ValueType = f64>,
     Y: ValueFormatter<f64> + Ranged<ValueType = f64>,
 {
-    let Height { labelled, top } = height;
     // Enough decimals to tell labels apart.
     let decimals = match top {
         ..1.0 => 2,
         ..10.0 => 1,
         _ => 0,
     };
-    let label = |y: &f64| if *y > labelled { String::new() } else { format!("{y:.decimals$}") };
+    let label = |y: &f64| format!("{y:.decimals$}");
     // It lives no longer than the label.
     let mut style = style;
     style
@@ -135,7 +181,7 @@ enum Mark {
 const ENTRY: i32 = 19;
 
 /// Where a legend's entries begin.
-const LEFT: i32 = 84;
+const LEFT: i32 = 98;
 
 /// The lower right corner of a legend's box.
 fn corner(keys: &[(String, Mark)]) -> (i32, i32) {
@@ -145,6 +191,9 @@ fn corner(keys: &[(String, Mark)]) -> (i32, i32) {
 
 /// What the marks mean, in the upper left corner of the plot, where no data is but what lies behind lines: that shows through.
 fn legend(area: &Area<'_>, keys: &[(String, Mark)]) -> Drawn {
+    if keys.is_empty() {
+        return Ok(());
+    }
     area.draw(&Rectangle::new([(LEFT - 6, 42), corner(keys)], WHITE.mix(0.75).filled()))?;
     for (nth, (name, mark)) in keys.iter().enumerate() {
         let y = 54 + ENTRY * nth as i32;
@@ -166,7 +215,7 @@ fn legend(area: &Area<'_>, keys: &[(String, Mark)]) -> Drawn {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use weft_check::paper::{Axis, Bars, Lines, Part, Place, Scale, Series, Spans};
+    use weft_check::paper::{Axis, Bars, Lines, Part, Parts, Place, Scale, Series, Spans};
 
     fn drawn(shape: Shape) -> String {
         let plot = Plot { file: "one", figure: "Figure 1", title: "One".into(), y: "MB/s", shape };
@@ -229,7 +278,7 @@ mod tests {
     fn a_bar_that_goes_down_has_its_number() {
         let part = Part { name: String::new(), paper: Some(12.0), here: -2.09 };
         let place = Place { label: ["a".into(), "b".into()], parts: vec![part] };
-        let svg = drawn(Shape::Bars(Bars { places: vec![place] }));
+        let svg = drawn(Shape::Bars(Bars { places: vec![place], parts: Parts::Stacked }));
         assert!(svg.contains("12.00") && svg.contains("-2.09"), "{svg}");
     }
 
@@ -262,8 +311,8 @@ mod tests {
         for shape in [
             lines(Scale::Linear, vec![]),
             lines(Scale::Logarithmic, vec![]),
-            Shape::Bars(Bars { places: vec![] }),
-            Shape::Bars(Bars { places: vec![place] }),
+            Shape::Bars(Bars { places: vec![], parts: Parts::Beside }),
+            Shape::Bars(Bars { places: vec![place], parts: Parts::Stacked }),
         ] {
             assert!(drawn(shape).trim_end().ends_with("</svg>"));
         }

@@ -16,16 +16,24 @@ pub struct Group {
 }
 
 impl Group {
-    /// A line for each row, the paper's value beside ours.
+    /// A line for each row, the paper's value beside ours where the paper has one of any of them.
     pub fn compared(figure: &'static str, title: String, rows: &[&Row]) -> Group {
+        let given = rows.iter().any(|row| row.paper.is_some());
         let line = |row: &&Row| {
             let name = match &row.x {
                 X::Number(_) => row.series.clone(),
                 X::Name(name) => format!("{}, {name}", row.series),
             };
-            vec![name, known(row.paper, value), value(row.measured), known(row.deviation_percent, percent)]
+            match given {
+                true => {
+                    let off = known(row.deviation_percent, percent);
+                    vec![name, known(row.paper, value), value(row.measured), off]
+                }
+                false => vec![name, value(row.measured)],
+            }
         };
-        let heads = ["", "paper", "here", "deviation"].map(str::to_string).to_vec();
+        let heads = if given { &["", "paper", "here", "deviation"][..] } else { &["", "here"] };
+        let heads = heads.iter().map(ToString::to_string).collect();
         Group { figure, title, heads, cells: rows.iter().map(line).collect() }
     }
 

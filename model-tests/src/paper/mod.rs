@@ -14,9 +14,9 @@ mod row;
 pub use apart::apart;
 pub use cluster::{Cluster, Machine, refused};
 pub use fitted::Fitted;
-pub use goal::Goal;
+pub use goal::{Goal, Limit, Wanted};
 pub use group::{Group, known, names, percent, value};
-pub use plot::{Axis, Bars, Lines, Part, Place, Plot, Scale, Series, Shape, Spans};
+pub use plot::{Axis, Bars, Lines, Part, Parts, Place, Plot, Scale, Series, Shape, Spans};
 pub use row::{Row, X};
 
 use serde::Serialize;
@@ -86,24 +86,24 @@ pub struct Results {
     /// Tables of the rows, in the paper's order. Those of one figure stand together.
     #[serde(skip)]
     pub groups: Vec<Group>,
-    /// Drawings of the rows, at most one for each figure.
+    /// Drawings of the rows.
     #[serde(skip)]
     pub plots: Vec<Plot>,
 }
 
 impl Results {
-    /// Each group, in order, with the plot that stands before its table, and with the note that stands after it: a
-    /// figure's plot comes before the first of its groups, its note after the last.
-    pub fn sections(&self) -> impl Iterator<Item = (&Group, Option<&Plot>, Option<&'static str>)> {
+    /// Each group, in order, with the plots that stand before its table, and with the notes that stand after it: a
+    /// figure's plots come before the first of its groups, its notes after the last.
+    pub fn sections(&self) -> impl Iterator<Item = (&Group, Vec<&Plot>, Vec<&'static str>)> {
         let same = |nth: Option<usize>, figure| {
             nth.and_then(|nth| self.groups.get(nth)).is_some_and(|group| group.figure == figure)
         };
         self.groups.iter().enumerate().map(move |(nth, group)| {
             let figure = group.figure;
             let (first, last) = (!same(nth.checked_sub(1), figure), !same(Some(nth + 1), figure));
-            let plot = self.plots.iter().find(|plot| first && plot.figure == figure);
-            let note = self.notes.iter().find(|note| last && note.figure == figure);
-            (group, plot, note.map(|note| note.text))
+            let plots = self.plots.iter().filter(|plot| first && plot.figure == figure);
+            let notes = self.notes.iter().filter(|note| last && note.figure == figure);
+            (group, plots.collect(), notes.map(|note| note.text).collect())
         })
     }
 }
@@ -113,24 +113,28 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_figures_plot_stands_before_its_first_table_and_its_note_after_the_last() {
+    fn a_figures_plots_stand_before_its_first_table_and_its_notes_after_the_last() {
         let row = Row::new("Figure 1", "a", X::Number(1), "us", 2.0, 3.0);
         let group = |figure| Group::compared(figure, String::new(), &[&row]);
-        let shape = Shape::Bars(Bars::of(&[&row]));
-        let plot = Plot { file: "one", figure: "Figure 1", title: String::new(), y: "us", shape };
+        let shape = Shape::Bars(Bars::beside(&[&row]));
+        let plot = |file| {
+            let shape = shape.clone();
+            Plot { file, figure: "Figure 1", title: String::new(), y: "us", shape }
+        };
+        let note = |text| Note { figure: "Figure 1", text };
         let results = Results {
             setting: String::new(),
             groups: vec![group("Figure 1"), group("Figure 1"), group("Table 1")],
-            plots: vec![plot],
-            notes: vec![Note { figure: "Figure 1", text: "about one" }],
+            plots: vec![plot("one"), plot("two")],
+            notes: vec![note("about one"), note("and more")],
             rows: vec![row.clone()],
             facts: BTreeMap::new(),
             goals: Vec::new(),
             fitted: Vec::new(),
         };
         let shown: Vec<_> =
-            results.sections().map(|(group, plot, note)| (group.figure, plot.is_some(), note)).collect();
-        let (one, table) = ("Figure 1", "Table 1");
-        assert_eq!(shown, [(one, true, None), (one, false, Some("about one")), (table, false, None)]);
+            results.sections().map(|(group, plots, notes)| (group.figure, plots.len(), notes)).collect();
+        let (one, table, notes) = ("Figure 1", "Table 1", vec!["about one", "and more"]);
+        assert_eq!(shown, [(one, 2, vec![]), (one, 0, notes), (table, 0, vec![])]);
     }
 }

@@ -31,9 +31,20 @@ pub enum Shape {
 pub struct Bars {
     /// The places on the axis.
     pub places: Vec<Place>,
+    /// Where a place's parts stand.
+    pub parts: Parts,
 }
 
-/// A place on the axis: the paper's bar and ours, each of one part or of several that stand on each other.
+/// Where the parts of a place stand.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Parts {
+    /// On each other: they add up to one bar.
+    Stacked,
+    /// Beside each other: each is a bar, and no sum means anything.
+    Beside,
+}
+
+/// A place on the axis: the paper's values and ours, each of one part or of several.
 #[derive(Clone, Debug)]
 pub struct Place {
     /// Lines of text below it.
@@ -42,7 +53,7 @@ pub struct Place {
     pub parts: Vec<Part>,
 }
 
-/// A part of two bars.
+/// A part of a place.
 #[derive(Clone, Debug)]
 pub struct Part {
     /// Its name; empty if it is the only one.
@@ -103,20 +114,29 @@ pub struct Series {
 }
 
 impl Bars {
-    /// Bars of rows. Rows that are named "series, part" and stand at one place are one bar.
-    pub fn of(rows: &[&Row]) -> Bars {
-        let mut places: Vec<Place> = Vec::new();
-        for row in rows {
-            let (series, part) = row.series.split_once(", ").unwrap_or((&row.series, ""));
-            let label = [series.to_string(), row.x.to_string()];
-            let part = Part { name: part.to_string(), paper: row.paper, here: row.measured };
-            match places.iter_mut().find(|place| place.label == label) {
-                Some(place) => place.parts.push(part),
-                None => places.push(Place { label, parts: vec![part] }),
-            }
-        }
-        Bars { places }
+    /// Bars of rows. Rows that are named "series, part" and stand at one place are parts of one bar.
+    pub fn stacked(rows: &[&Row]) -> Bars {
+        Bars { places: places(rows), parts: Parts::Stacked }
     }
+
+    /// Bars of rows. Rows that are named "series, part" and stand at one place have a bar each.
+    pub fn beside(rows: &[&Row]) -> Bars {
+        Bars { places: places(rows), parts: Parts::Beside }
+    }
+}
+
+fn places(rows: &[&Row]) -> Vec<Place> {
+    let mut places: Vec<Place> = Vec::new();
+    for row in rows {
+        let (series, part) = row.series.split_once(", ").unwrap_or((&row.series, ""));
+        let label = [series.to_string(), row.x.to_string()];
+        let part = Part { name: part.to_string(), paper: row.paper, here: row.measured };
+        match places.iter_mut().find(|place| place.label == label) {
+            Some(place) => place.parts.push(part),
+            None => places.push(Place { label, parts: vec![part] }),
+        }
+    }
+    places
 }
 
 impl Lines {

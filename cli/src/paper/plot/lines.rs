@@ -1,13 +1,13 @@
 //! Lines over a number, and what the paper says of them.
 
-use super::{Area, Drawn, Height, INK, Mark, builder, colour, corner, highest, legend, mesh, shade};
+use super::Upwards;
+use super::{Area, Drawn, INK, Mark, PLOT, above, builder, colour, corner, highest, legend, mesh, shade};
 use plotters::coord::ranged1d::ValueFormatter;
-use plotters::coord::types::RangedCoordf64;
 use plotters::prelude::*;
 use std::ops::Range;
-use weft_check::paper::{Lines, Plot, Scale};
+use weft_check::paper::{Lines, Plot, Scale, Series};
 
-type Chart<'a, 'b, X> = ChartContext<'a, SVGBackend<'b>, Cartesian2d<X, RangedCoordf64>>;
+type Chart<'a, 'b, X> = ChartContext<'a, SVGBackend<'b>, Cartesian2d<X, Upwards>>;
 
 /// Draws the lines, and a cross for each of the paper's values.
 pub(super) fn draw(area: &Area<'_>, plot: &Plot, lines: &Lines) -> Drawn {
@@ -20,16 +20,40 @@ pub(super) fn draw(area: &Area<'_>, plot: &Plot, lines: &Lines) -> Drawn {
     };
     let keys = keys(lines);
     let labelled = highest(points().map(|point| point.1)) * 1.08;
-    let top = labelled.max(above_legend(lines, &axis, corner(&keys)));
-    let height = Height { labelled, top };
+    let (right, _) = corner(&keys);
+    let top = labelled.max(above(0.0, highest_under(lines, &axis, right), &keys, AIR));
+    let up = Upwards::new(0.0..top, labelled);
     let mut builder = builder(area, &plot.title);
     match lines.x.scale {
-        Scale::Linear => within(builder.build_cartesian_2d(axis, 0.0..top)?, plot, lines, height)?,
+        Scale::Linear => within(builder.build_cartesian_2d(axis, up)?, plot, lines, top)?,
         Scale::Logarithmic => {
-            within(builder.build_cartesian_2d(axis.log_scale(), 0.0..top)?, plot, lines, height)?;
+            let labels = apart(points().map(|point| point.0), &axis);
+            let across = axis.log_scale().with_key_points(labels);
+            within(builder.build_cartesian_2d(across, up)?, plot, lines, top)?;
         }
     }
     legend(area, &keys)
+}
+
+/// Which of the places of points have a label on a logarithmic axis: from the left, those that have room for it.
+fn apart(places: impl Iterator<Item = f64>, axis: &Range<f64>) -> Vec<f64> {
+    const ROOM: f64 = 45.0;
+    let wide = PLOT.0.to - PLOT.0.from;
+    let pixel = |x: f64| logarithmic(x, axis) * wide;
+    let mut places: Vec<f64> = places.collect();
+    places.sort_by(f64::total_cmp);
+    let mut labels: Vec<f64> = Vec::new();
+    for place in places {
+        if labels.last().is_none_or(|last| pixel(place) - pixel(*last) >= ROOM) {
+            labels.push(place);
+        }
+    }
+    labels
+}
+
+/// Where on the axis a number is, from 0 to 1.
+fn logarithmic(x: f64, axis: &Range<f64>) -> f64 {
+    (x / axis.start).ln() / (axis.end / axis.start).ln()
 }
 
 fn keys(lines: &Lines) -> Vec<(String, Mark)> {
@@ -40,18 +64,15 @@ fn keys(lines: &Lines) -> Vec<(String, Mark)> {
     keys
 }
 
-/// The plot itself: of [`super::SIZE`], what its title and labels leave.
-const PLOT: (Range<f64>, Range<f64>) = (68.0..748.0, 36.0..379.0);
+/// Half a point or cross, and air.
+const AIR: f64 = 10.0;
 
-/// How high the axis has to go for a legend with this corner to lie above all that is drawn under it.
-fn above_legend(lines: &Lines, axis: &Range<f64>, (right, bottom): (i32, i32)) -> f64 {
-    /// Half a point or cross, and air.
-    const AIR: f64 = 10.0;
-    let (across, down) = PLOT;
-    let edge = (f64::from(right) + AIR - across.start) / (across.end - across.start);
+/// The highest of all that is drawn to the left of where the legend ends.
+fn highest_under(lines: &Lines, axis: &Range<f64>, right: i32) -> f64 {
+    let edge = PLOT.0.share(f64::from(right) + AIR);
     let place = |x: f64| match lines.x.scale {
         Scale::Linear => (x - axis.start) / (axis.end - axis.start),
-        Scale::Logarithmic => (x / axis.start).ln() / (axis.end / axis.start).ln(),
+        Scale::Logarithmic => logarithmic(x, axis),
     };
     let under = lines.series.iter().chain(&lines.paper).flat_map(|series| {
         let points = series.points.iter().map(|&(x, y)| (place(x), y));
@@ -61,32 +82,40 @@ fn above_legend(lines: &Lines, axis: &Range<f64>, (right, bottom): (i32, i32)) -
         let lines_out = points.clone().zip(points.clone().skip(1)).filter_map(reaches_out);
         points.filter(|at| at.0 <= edge).map(|at| at.1).chain(lines_out).collect::<Vec<f64>>()
     });
-    let share = (f64::from(bottom) + AIR - down.start) / (down.end - down.start);
-    under.fold(0.0, f64::max) / (1.0 - share.min(0.6))
+    under.fold(0.0, f64::max)
 }
 
 /// Draws inside of a chart.
-fn within<X>(mut chart: Chart<'_, '_, X>, plot: &Plot, lines: &Lines, height: Height) -> Drawn
+fn within<X>(mut chart: Chart<'_, '_, X>, plot: &Plot, lines: &Lines, top: f64) -> Drawn
 where
     X: Ranged<ValueType = f64> + ValueFormatter<f64>,
 {
     let mut style = chart.configure_mesh();
     style.x_desc(lines.x.title);
-    mesh(style, plot.y, height)?;
+    mesh(style, plot.y, top)?;
     for (nth, spans) in lines.spans.iter().enumerate() {
         let fill = shade(nth).filled();
-        let place = |&(from, to): &(f64, f64)| Rectangle::new([(from, 0.0), (to, height.top)], fill);
+        let place = |&(from, to): &(f64, f64)| Rectangle::new([(from, 0.0), (to, top)], fill);
         chart.draw_series(spans.places.iter().map(place))?;
     }
     for (nth, series) in lines.series.iter().enumerate() {
         let colour = colour(nth);
-        // Lines may lie on each other: the last one is thin and its points are small, the others show around it.
-        let last = nth + 1 == lines.series.len();
-        let (width, size) = if last { (2, 2) } else { (4, 4) };
+        // Lines may lie on each other: each shows around those that come after it.
+        let hidden =
+            lines.series[nth + 1..].iter().filter(|over| lies_under(series, over, top)).count() as u32;
+        let (width, size) = (2 + 3 * hidden, 3 + 3 * hidden as i32 / 2);
         chart.draw_series(LineSeries::new(series.points.iter().copied(), colour.stroke_width(width)))?;
         chart.draw_series(series.points.iter().map(|&at| Circle::new(at, size, colour.filled())))?;
     }
     let crosses = lines.paper.iter().flat_map(|paper| &paper.points);
     chart.draw_series(crosses.map(|&at| Cross::new(at, 7, INK.stroke_width(2))))?;
     Ok(())
+}
+
+/// Whether a line lies under another one: all along it they are no further apart than lines are wide.
+fn lies_under(series: &Series, over: &Series, top: f64) -> bool {
+    let near = top * 4.0 / (PLOT.1.to - PLOT.1.from);
+    let of = |x: f64| over.points.iter().find(|point| point.0 == x).map(|point| point.1);
+    let mut both = series.points.iter().filter_map(|&(x, y)| Some((y - of(x)?).abs())).peekable();
+    both.peek().is_some() && both.all(|apart| apart < near)
 }

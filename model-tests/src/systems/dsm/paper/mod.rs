@@ -95,6 +95,7 @@ fn points(rows: &[Row]) -> impl Iterator<Item = Goal> + '_ {
             worst_percent: off,
             worst: format!("{}, {}", row.figure, row.series),
             met: off <= 5.0,
+            limit: None,
         })
     })
 }
@@ -113,5 +114,6 @@ fn widens(rows: &[Row]) -> Option<Goal> {
         worst_percent,
         worst: format!("{}, {series}", apps::LOADED),
         met: worst_percent < 100.0,
+        limit: None,
     })
 }

@@ -15,7 +15,7 @@ pub(super) fn plots(rows: &[Row]) -> Vec<Plot> {
         figure,
         title: title.to_string(),
         y: TIME,
-        shape: Shape::Bars(Bars::of(&times(figure))),
+        shape: Shape::Bars(Bars::stacked(&times(figure))),
     };
     let lines = |file, figure, what: &str| Plot {
         file,

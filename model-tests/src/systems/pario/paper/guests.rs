@@ -2,7 +2,10 @@
 //! what a server registers for each.
 
 use super::cluster::{files, keeps_open, shared_file};
-use crate::paper::{Axis, Cluster, Group, Lines, Note, PaperError, Plot, Row, Scale, Shape, X, apart};
+use super::present::Want;
+use crate::paper::{
+    Axis, Cluster, Group, Lines, Note, PaperError, Plot, Row, Scale, Shape, Wanted, X, apart,
+};
 use std::cell::RefCell;
 use std::rc::Rc;
 use weft_protocols::pario::{Distribution, File, FsConfig, Pario, Sync};
@@ -36,6 +39,20 @@ pub(super) const FIGURE: &str = "Guests";
 const RATE: &str = "GB/s";
 const SHARE: &str = "%";
 const MEMORY: &str = "KiB";
+const REGISTERED: &str = "registered for each at a server";
+
+/// What is wanted where there are the most guests.
+pub(super) const GOALS: [Want; 5] = [
+    want("writes of 1,024 guests, of those of 16", "write, of that of 16", Wanted::AtLeast(90.0)),
+    want("least share of 1,024 guests that write", "write, least share", Wanted::AtLeast(50.0)),
+    want("reads of 1,024 guests, of those of 16", "read, of that of 16", Wanted::AtLeast(90.0)),
+    want("least share of 1,024 guests that read", "read, least share", Wanted::AtLeast(50.0)),
+    want("registered for each of 1,024 guests", REGISTERED, Wanted::AtMost(12.0)),
+];
+
+const fn want(what: &'static str, series: &'static str, wanted: Wanted) -> Want {
+    Want { what, figure: FIGURE, series, of: Some(GUESTS[GUESTS.len() - 1]), wanted }
+}
 
 pub(super) const NOTES: [Note; 2] = [
     Note {
@@ -172,17 +189,16 @@ pub(super) fn rows(profile: &Profile, progress: impl FnMut(f64)) -> Result<Vec<R
     let ran = apart(&counts, |guests| run(profile, *guests as u32), progress)?;
     for (guests, (rounds, each)) in GUESTS.into_iter().zip(ran.into_iter().rev()) {
         let few = few.get_or_insert(rounds.map(|(rate, ..)| rate));
-        let many = guests == GUESTS[GUESTS.len() - 1];
-        let mut row = |series: String, unit, goal, value| {
-            rows.push(Row::new(FIGURE, series, X::Number(guests), unit, goal, value));
+        let mut row = |series: String, unit, value| {
+            rows.push(Row::new(FIGURE, series, X::Number(guests), unit, None, value));
         };
         for ((call, (rate, least, jain)), first) in ["write", "read"].into_iter().zip(rounds).zip(*few) {
-            row(call.to_string(), RATE, None, rate);
-            row(format!("{call}, of that of 16"), SHARE, many.then_some(90.0), rate / first * 100.0);
-            row(format!("{call}, least share"), SHARE, many.then_some(50.0), least);
-            row(format!("{call}, Jain's index"), SHARE, None, jain);
+            row(call.to_string(), RATE, rate);
+            row(format!("{call}, of that of 16"), SHARE, rate / first * 100.0);
+            row(format!("{call}, least share"), SHARE, least);
+            row(format!("{call}, Jain's index"), SHARE, jain);
         }
-        row("registered for each at a server".to_string(), MEMORY, many.then_some(12.0), each);
+        row(REGISTERED.to_string(), MEMORY, each);
     }
     Ok(rows)
 }

@@ -59,7 +59,7 @@ fn drawn(file: &'static str, figure: &'static str, title: &str, y: &'static str,
 fn bars(file: &'static str, figure: &'static str, title: &str, y: &'static str, rows: &[Row]) -> Plot {
     let apart = |row: &Row| Row { series: row.series.replace(", ", " "), ..row.clone() };
     let rows: Vec<Row> = of(rows, figure, |row| row.unit == y).into_iter().map(apart).collect();
-    let shape = Shape::Bars(Bars::of(&rows.iter().collect::<Vec<_>>()));
+    let shape = Shape::Bars(Bars::beside(&rows.iter().collect::<Vec<_>>()));
     Plot { file, figure, title: title.to_string(), y, shape }
 }
 

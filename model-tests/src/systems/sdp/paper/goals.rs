@@ -68,5 +68,6 @@ fn worst<'a>(what: &str, bound_percent: f64, short: impl Iterator<Item = (f64, &
         worst_percent,
         worst: format!("{}, {}, {}", row.figure, row.series, row.x),
         met: worst_percent <= bound_percent,
+        limit: None,
     })
 }

@@ -3,7 +3,7 @@
 use super::flow::Mode;
 use super::stalls::{Cut, PLACES, SHOWN_CUT, SPAN, place};
 use super::thesis::FIGURES;
-use crate::paper::{Axis, Group, Lines, Plot, Row, Scale, Series, Shape, X};
+use crate::paper::{Axis, Group, Lines, Plot, Row, Scale, Shape, Spans, X};
 
 /// Message sizes of the curves, in bytes.
 pub(super) const SIZES: [u32; 8] =
@@ -76,10 +76,9 @@ pub(super) fn plots(rows: &[Row]) -> Vec<Plot> {
 fn cut(rows: &[Row]) -> Plot {
     let axis = Axis { title: "us from the beginning", scale: Scale::Linear };
     let mut lines = Lines::of(axis, &of(rows, "A cut"));
-    let top = lines.series.iter().flat_map(|series| &series.points).map(|at| at.1).fold(1.0, f64::max);
-    let at = SHOWN_CUT.as_micros_f64();
-    let points = vec![(at, 0.0), (at, top / 2.0), (at, top)];
-    lines.paper = Some(Series { name: "the cut".to_string(), points });
+    // As wide as a line.
+    let (at, wide) = (SHOWN_CUT.as_micros_f64(), SPAN.as_micros_f64() / 5.0);
+    lines.spans = vec![Spans { name: "the cut".to_string(), places: vec![(at, at + wide)] }];
     let title = "What a reader gets while its port loses its link".to_string();
     Plot { file: "cut", figure: "A cut", title, y: "Mb/s", shape: Shape::Lines(lines) }
 }
