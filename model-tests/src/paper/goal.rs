@@ -59,7 +59,7 @@ impl Limit {
 
     fn with_unit(&self, number: String) -> String {
         match self.unit {
-            "count" => number,
+            "count" | "ratio" => number,
             unit => format!("{number} {unit}"),
         }
     }

@@ -56,7 +56,8 @@ pub(super) fn goals(rows: &[Row]) -> impl Iterator<Item = Goal> + '_ {
         let judged = rows.iter().filter(|row| row.series == series).map(|row| (points(row), &row.x));
         let (off, x) = judged.max_by(|(one, _), (other, _)| one.total_cmp(other))?;
         let worst = format!("Section 5.3, {series}, {x}");
-        Some(Goal { what: what.to_string(), bound_percent: 2.0, worst_percent: off, worst, met: off <= 2.0 })
+        let (what, met) = (what.to_string(), off <= 2.0);
+        Some(Goal { what, bound_percent: 2.0, worst_percent: off, worst, met, limit: None })
     })
 }
 
