@@ -126,7 +126,7 @@ async fn talk(seat: &mut Seat, setup: &Setup, addresses: &mut [IpAddr], mut end:
                     end.say(&Frame { kind, call: next, body }.to_message()).await;
                 } else {
                     // Who asked may have gone.
-                    let _ = answer.send(Answer::Failed(Failed::for_good(does_not_run(rank, &system))));
+                    let _ = answer.send(Answer::Failed(Failed::for_good(does_not_run(*rank, &system))));
                 }
             }
         }
