@@ -96,7 +96,7 @@ pub(super) fn told(text: &str, error: &toml::de::Error) -> String {
         return said.to_string();
     };
     // The rest are words of our own, or of the language of the file.
-    let is_of_types = ["invalid ", "unknown variant "].iter().any(|start| said.starts_with(start));
+    let is_of_types = ["invalid ", "unknown variant ", "wanted "].iter().any(|start| said.starts_with(start));
     match must(section, field) {
         Some(must) if is_of_types => format!("[{section}] {field} = {value}: {must}"),
         Some(_) => format!("[{section}] {field}: {said}"),
