@@ -200,7 +200,7 @@ pub enum Bench {
     /// cluster. The figures in virtual time are the same in every run.
     #[command(after_help = BENCH_FABRIC_EXAMPLES)]
     Fabric(BenchFabricArgs),
-    /// Requests of a system, without faults: `weft bench SYSTEM`
+    /// Requests of a system, without faults: `weft bench SYSTEM`, whose options `weft bench SYSTEM --help` shows
     #[command(external_subcommand)]
     System(Vec<String>),
 }
@@ -255,7 +255,7 @@ pub struct BenchSystemArgs {
     /// How many nodes, 1 to 1024
     #[arg(long, value_name = "N", default_value_t = 16)]
     pub nodes: u32,
-    /// How many requests in all
+    /// How many requests in all: each node makes as many as the others, and one at least
     #[arg(long, value_name = "N", default_value_t = 20_000, value_parser = whole)]
     pub requests: u64,
     /// Measure this variant only

@@ -36,7 +36,7 @@ fn fabric(args: &BenchFabricArgs) -> Result<(), Failure> {
     progress.end();
     match args.json {
         true => output::json(&figures),
-        false => output::text(&ring_text(&figures)),
+        false => output::text(ring_text(&figures).trim_start()),
     }
 }
 
@@ -81,7 +81,7 @@ fn system(words: &[String]) -> Result<(), Failure> {
     progress.end();
     match args.json {
         true => output::json(&SystemReport { variants }),
-        false => output::text(&system_text(&bench, system.costs(), &variants)),
+        false => output::text(system_text(&bench, system.costs(), &variants).trim_start()),
     }
 }
 
@@ -103,9 +103,10 @@ fn ring_text(figures: &RingFigures) -> String {
         Stack::Sessions => "tasks on the transport",
     };
     let title = format!(
-        "{} messages of {bytes} bytes round {} nodes, window {window}, by {by}{}",
+        "{} messages of {bytes} bytes round {} {}, window {window}, by {by}{}",
         count(*messages),
         count((*nodes).into()),
+        if *nodes == 1 { "node" } else { "nodes" },
         [(figures.sanitize, ", sanitized"), (figures.jitter, ", with jitter")]
             .map(|(is_so, words)| if is_so { words } else { "" })
             .concat(),
@@ -116,7 +117,8 @@ fn ring_text(figures: &RingFigures) -> String {
         .row(["messages a second of wall clock".into(), count(figures.messages_per_second as u64)])
         .row([
             "messages a second of processor".into(),
-            known(figures.messages_per_cpu_second, |n| count(n as u64)),
+            // Of a short run the processor's clock sees nothing.
+            known(figures.messages_per_cpu_second.filter(|n| *n > 0.0), |n| count(n as u64)),
         ])
         .row(["wall clock".into(), seconds(figures.wall_seconds)])
         .row(["  to build the cluster before".into(), seconds(figures.build_seconds)])
@@ -181,15 +183,21 @@ fn rates(variants: &[SystemFigures]) -> Table {
     table
 }
 
-/// What a request takes of the network.
+/// What a request takes of the network, by the names that reports have for it.
 fn each_request(costs: &[(&str, &str)], variants: &[SystemFigures]) -> Table {
-    let keys: Vec<&str> = costs.iter().map(|(_, key)| *key).collect();
-    let heads = [&[""], &keys[..], &["packets"]].concat();
-    let mut table = Table::new("For each request, on average", 1, &heads);
+    let mut table = Table::new("For each request, on average", 2, &["", "what", "number"]);
     for of in variants {
         let each = |number: u64| format!("{:.2}", number as f64 / of.requests.max(1) as f64);
-        let counted = costs.iter().map(|(group, key)| each(of.metrics.count(group, key)));
-        table.line([name(of)].into_iter().chain(counted).chain([each(of.packets)]).collect());
+        for (group, key) in costs {
+            let group = of.metrics.groups.iter().find(|of| of.key == *group);
+            let counted = group.and_then(|of| of.counts.iter().find(|count| count.key == *key));
+            table.row([
+                name(of),
+                counted.map_or(*key, |count| count.label).to_string(),
+                each(counted.map_or(0, |count| count.value)),
+            ]);
+        }
+        table.row([name(of), "packets".to_string(), each(of.packets)]);
     }
     table
 }

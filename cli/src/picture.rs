@@ -22,11 +22,11 @@ const NARROWEST: f64 = 0.002;
 
 /// The file of each plot.
 const PLOTS: [&str; 2] = [THROUGHPUT, CRASHES];
-const THROUGHPUT: &str = "throughput";
-const CRASHES: &str = "crashes";
+const THROUGHPUT: &str = "run-throughput";
+const CRASHES: &str = "run-crashes";
 
-/// Writes `run.html`, `throughput.svg` if the system tells what arrived, and `crashes.svg` if nodes crashed and it tells how long that
-/// stopped whom. One of these that an earlier run has left is removed.
+/// Writes `run.html`, `run-throughput.svg` if the system tells what arrived, and `run-crashes.svg` if nodes crashed and it tells how long
+/// that stopped whom. One of these that an earlier run has left is removed. No figure of a paper has such a name.
 pub fn write(dir: &Path, report: &Report, scenario: &Scenario, text: &str) -> Result<(), Failure> {
     let mut drawn = Vec::new();
     let members = scenario.cluster.members.as_ref().map(|of| of.config(scenario.cluster.nodes));

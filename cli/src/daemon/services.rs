@@ -305,7 +305,7 @@ fn none(system: &str) -> Failed {
 fn of_files(why: &RemoteError) -> Failed {
     use FsError::{Closed, Full, Io, Member, NotExecuted, Send, Unknown, WritesLost};
     let is_final = !match why {
-        RemoteError::Late(_) | RemoteError::Verbs(_) => true,
+        RemoteError::Late { .. } | RemoteError::Verbs(_) => true,
         RemoteError::Fs(_, why) => matches!(
             why,
             Closed
@@ -433,7 +433,7 @@ mod tests {
     #[test]
     fn a_server_that_is_down_is_no_mistake_of_who_asks() {
         let file = |why| of_files(&RemoteError::Fs("f".to_string(), why)).is_final;
-        assert!(!of_files(&RemoteError::Late("f".to_string())).is_final);
+        assert!(!of_files(&RemoteError::Late { about: "f".to_string(), changes: true }).is_final);
         assert!(!file(FsError::Unknown) && !file(FsError::Full));
         assert!(file(FsError::Exists) && file(FsError::NotFound) && file(FsError::Distribution));
         assert!(of_segments(&NamedError::Name).is_final);

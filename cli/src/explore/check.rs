@@ -163,7 +163,11 @@ impl<'a> Checked<'a> {
                     1 => ", one of them a fault".to_string(),
                     n => format!(", {n} of them faults"),
                 };
-                let _ = writeln!(text, "  {} choices lead to it{faults}", found.choices.0.len());
+                let choices = match found.choices.0.len() {
+                    1 => "1 choice leads".to_string(),
+                    n => format!("{n} choices lead"),
+                };
+                let _ = writeln!(text, "  {choices} to it{faults}");
                 if self.expected != Expected::Held {
                     text.push_str(
                         "  It was to be found: the world has a planted bug, or is the paper as published.\n",

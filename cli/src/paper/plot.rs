@@ -274,6 +274,51 @@ mod tests {
         }
     }
 
+    fn bars(parts: Parts, paper: Option<f64>) -> String {
+        let part = |(name, here): (&str, f64)| Part { name: name.into(), paper, here };
+        let all = [("one list", 100.0), ("packed", 90.0), ("each", 40.0), ("by turns", 7.0)].map(part);
+        let place = |name: &str| Place { label: [name.into(), "4 KiB".into()], parts: all.to_vec() };
+        drawn(Shape::Bars(Bars { places: vec![place("write"), place("read")], parts }))
+    }
+
+    /// Rates of which only one can be had at a time, say.
+    #[test]
+    fn alternatives_have_a_bar_each_and_no_bar_is_their_sum() {
+        let has = |svg: &str, number: &str| svg.lines().any(|line| line.trim() == number);
+        let (beside, stacked) = (bars(Parts::Beside, None), bars(Parts::Stacked, None));
+        assert!(["100.00", "90.00", "40.00", "7.00"].iter().all(|number| has(&beside, number)), "{beside}");
+        assert!(has(&stacked, "237.00") && !has(&beside, "237.00"));
+    }
+
+    #[test]
+    fn the_legend_lies_above_all_bars_and_names_what_is_drawn() {
+        for (parts, paper) in [(Parts::Stacked, None), (Parts::Beside, None), (Parts::Beside, Some(99.0))] {
+            let svg = bars(parts, paper);
+            assert_eq!(svg.contains("paper: "), paper.is_some(), "{svg}");
+            let (right, bottom) = (LEFT + 34, 46 + ENTRY * 4);
+            let rectangles = svg.split("<rect x=\"").skip(1).map(|rest| {
+                let numbers = rest.split('"').step_by(2).take(4);
+                numbers.map(|number| number.parse().unwrap_or(0)).collect::<Vec<i32>>()
+            });
+            // The picture itself, the legend and its boxes are no bars.
+            let bars = rectangles.filter(|of| of[0] > 0 && of[0] != LEFT - 6 && (of[2], of[3]) != (12, 12));
+            let bars: Vec<_> = bars.collect();
+            assert!(bars.len() >= 8 && bars.iter().any(|of| of[0] < right + 100), "{bars:?}");
+            assert!(bars.iter().all(|of| of[1] > bottom), "{bars:?}");
+        }
+    }
+
+    #[test]
+    fn a_short_logarithmic_axis_has_a_label_at_each_place_and_none_over_another() {
+        let labels = |places: &[f64]| {
+            let svg = drawn(lines(Scale::Logarithmic, places.iter().map(|&x| (x, 0.5)).collect()));
+            let numbers = svg.lines().filter_map(|line| line.trim().parse::<u64>().ok());
+            numbers.filter(|number| *number >= 10).collect::<Vec<_>>()
+        };
+        assert_eq!(labels(&[16.0, 64.0, 256.0, 1_024.0]), [16, 64, 256, 1_024]);
+        assert_eq!(labels(&[1_000.0, 1_010.0, 2_000.0]), [1_000, 2_000]);
+    }
+
     #[test]
     fn a_bar_that_goes_down_has_its_number() {
         let part = Part { name: String::new(), paper: Some(12.0), here: -2.09 };

@@ -230,7 +230,7 @@ impl Sum {
         let (runs, all) = (count(self.runs()), count(self.all()));
         let Some(first) = &self.summary.first_failure else {
             let held = if self.verdict == Verdict::Held { "HELD" } else { "HELD SO FAR" };
-            return format!("{held}: all checks in {runs} runs of {all}\n");
+            return format!("{held}: all checks in {runs} of {all} runs\n");
         };
         let violated = self.violated();
         let mut text = format!("VIOLATED: in {} of {runs} runs\n", count(violated));

@@ -1,6 +1,6 @@
 //! What the documentation says is what the program does.
 
-use crate::common::root;
+use crate::common::{root, run};
 use std::fs;
 use weft_check::scenario::ScenarioError;
 use weft_check::systems;
@@ -66,6 +66,34 @@ fn every_field_of_every_system_is_documented() {
         let known = fields(&format!("[cluster]\nnodes = 1\n[workload]\nkind = \"{kind}\""));
         for field in known.iter().filter(|field| *field != "kind") {
             assert!(text.contains(&format!("`{field}`")), "{field} is in no page under `kind = \"{kind}\"`");
+        }
+    }
+}
+
+/// A number of each table, and each table of times.
+#[test]
+fn every_number_of_every_systems_report_is_explained() {
+    let page = page("docs/report.md");
+    let scenarios = [
+        "lock-crash-16-ncosed",
+        "segments-crash-8",
+        "dsm-crash-8",
+        "files-guests-8",
+        "sockets-bulk-4",
+        "messages-16",
+    ];
+    for name in scenarios {
+        let file = format!("scenarios/{name}.toml");
+        let output = run(&["run", &file, "--json", "--quiet"]);
+        let report: serde_json::Value = serde_json::from_slice(&output.stdout).expect("JSON");
+        let tables = report.as_object().expect("an object").iter().filter(|(_, table)| table.is_object());
+        for (table, numbers) in tables {
+            let counts = numbers.as_object().expect("an object").iter().filter(|(_, n)| n.is_number());
+            let keys: Vec<&str> = counts.map(|(key, _)| key.as_str()).collect();
+            let times = if keys.is_empty() { vec![table.as_str()] } else { Vec::new() };
+            for key in keys.into_iter().chain(times) {
+                assert!(page.contains(&format!("`{key}`")), "{name}: {table}.{key} is not in docs/report.md");
+            }
         }
     }
 }

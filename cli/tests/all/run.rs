@@ -54,7 +54,7 @@ fn a_report_has_a_page_and_a_picture_with_the_faults_where_the_system_tells_what
     let line = ["run", &file, "--set", "workload.requests=2", "--report", &dir];
     assert_eq!(run(&line).status.code(), Some(0));
     let read = |name: &str| fs::read_to_string(format!("{dir}/{name}")).expect(name);
-    assert!(read("throughput.svg").contains("<circle"), "what arrived");
+    assert!(read("run-throughput.svg").contains("<circle"), "what arrived");
     let page = read("run.html");
     assert!(page.contains("<svg") && page.contains("HELD: all 7 checks"), "{page}");
 }
@@ -63,7 +63,7 @@ fn a_report_has_a_page_and_a_picture_with_the_faults_where_the_system_tells_what
 fn a_report_has_no_picture_of_an_earlier_run() {
     let scratch = Scratch::new("second_report");
     let small = scratch.file("small.toml", SMALL);
-    scratch.file("throughput.svg", "of another run");
+    scratch.file("run-throughput.svg", "of another run");
     scratch.file("notes.svg", "the user's own");
     let dir = scratch.path("");
     assert_eq!(run(&["run", &small, "--report", &dir]).status.code(), Some(0));

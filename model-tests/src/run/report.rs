@@ -109,6 +109,7 @@ pub fn hit_nothing(faults: &[FaultCount]) -> Option<String> {
         let injected: u64 = faults.iter().map(|fault| fault.injected).sum();
         let what = match injected {
             0 => "No fault was injected: all clients were through, or the limit was reached, before the first one.".to_owned(),
+            1 => "The one fault hit nothing.".to_owned(),
             _ => format!("None of the {injected} faults hit anything."),
         };
         format!("{what} Let them come earlier or oftener, or let clients make more requests.")

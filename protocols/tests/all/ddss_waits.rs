@@ -107,7 +107,8 @@ fn what_waits_behind_another_task_of_its_node_hears_of_the_segments_end() {
         // Nobody leaves out what nobody waits for.
         drop(locked.calls(2, HAPPENS + us(100), async |ddss, _| ddss.holdings(rank(1)).await));
     };
-    let ends: [(&dyn Fn(&Locked), DdssError); 3] = [
+    type Happens<'a> = &'a dyn Fn(&Locked);
+    let ends: [(Happens<'_>, DdssError); 3] = [
         (&home_dies, DdssError::Gone(rank(0))),
         (&is_released, DdssError::Released),
         (&is_left_out, DdssError::Out),

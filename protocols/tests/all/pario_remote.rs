@@ -263,7 +263,7 @@ fn of_calls_that_a_server_which_is_down_makes_late_nothing_goes_on_when_it_is_ba
             let (asker, told) = (Rc::clone(&asker), Rc::clone(&told));
             drop(rt.spawn(async move {
                 let written = asker.write("data", handle, at, b"x").await;
-                assert_eq!(written, Err(RemoteError::Late("data".into())));
+                assert_eq!(written, Err(RemoteError::Late { about: "data".into(), changes: true }));
                 *told.borrow_mut() += 1;
             }));
         }

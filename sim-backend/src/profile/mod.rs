@@ -118,7 +118,7 @@ figures! {
         max_qp_wr: "count" in 1..=1_048_576,
         /// Most entries of a gather or scatter list.
         max_sge: "count" in 1..=1_024,
-        /// Most bytes of inline data.
+        /// Most bytes of inline data. A simulated adapter takes 1,024 at most.
         max_inline: "byte" in 0..=4_096,
         /// Most completion queues.
         max_cq: "count" in 1..=0xff_ffff,

@@ -477,7 +477,7 @@ fn requests(meter: &DdssMeter, unended: u64) -> Group {
         ("locked", "locked", locked),
         ("released", "freed", released),
         ("gone", "gone", gone),
-        ("unknown", "untold", unknown),
+        ("unknown", "unknown", unknown),
         ("failed", "failed", failed),
         ("unended", "open", unended),
     ];

@@ -82,7 +82,11 @@ impl Segment {
     fn names(&mut self, version: u64, value: Value) -> Result<(), String> {
         self.values.entry(0).or_insert(Value::Zero);
         let there = *self.values.entry(version).or_insert(value);
-        if there == value { Ok(()) } else { Err(format!("version {version} is {there}, and {value}")) }
+        if there == value {
+            Ok(())
+        } else {
+            Err(format!("version {version} has had two values: {there}, and {value}"))
+        }
     }
 }
 

@@ -275,8 +275,8 @@ fn picture(meter: &LockMeter) -> Option<Curves> {
     let curves = vec![
         ("held by the dead: from the crash", meter.next_grants()),
         ("wanted by the dead, too: from the request", meter.all_meanwhile(Home::Sought)),
-        ("home died: from the request", meter.all_meanwhile(Home::Dead)),
-        ("others: from the request", meter.all_meanwhile(Home::Living)),
+        ("at home on the dead: from the request", meter.all_meanwhile(Home::Dead)),
+        ("other: from the request", meter.all_meanwhile(Home::Living)),
     ];
     let curves: Vec<_> = curves.into_iter().filter(|(_, points)| !points.is_empty()).collect();
     (meter.crashed() > 0).then_some(Curves { title: "Time to the next grant around a crash", curves })
@@ -306,7 +306,7 @@ fn fairness(bypass: MostBypassed) -> Group {
 
 fn protocol(locks: &LockCounts, mesh: &MeshCounts) -> Group {
     let counts = [
-        ("messages", "messages between nodes", locks.messages_sent),
+        ("messages", "messages", locks.messages_sent),
         ("atomics", "remote atomics", locks.compare_swaps + locks.fetch_adds),
         ("atomic_retries", "  tried again with another guess", locks.swap_misses),
         ("unknown_outcomes", "  outcome unknown after an error", locks.unknown_outcomes),

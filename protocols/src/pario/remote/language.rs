@@ -151,6 +151,11 @@ impl Request {
         }
     }
 
+    /// Whether something may be another than before, once it was done.
+    pub fn changes(&self) -> bool {
+        !matches!(self, Request::List { .. } | Request::Stat { .. } | Request::Read { .. })
+    }
+
     /// The path that it is about.
     pub fn about(&self) -> &str {
         match self {

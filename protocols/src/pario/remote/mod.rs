@@ -40,8 +40,13 @@ pub enum RemoteError {
     #[error("a strip has 1 to 2^32 - 1 bytes, and a file 1 to as many servers as there are")]
     Layout,
     /// Servers took too long, or went away.
-    #[error("{0}: not all servers answered for {secs} s, and nobody knows what they did: are they all up?", secs = PATIENCE.0 / 1_000_000_000)]
-    Late(String),
+    #[error("{about}: not all servers answered for {} s{}: are they all up?", PATIENCE.as_secs_f64(), unknown(*.changes))]
+    Late {
+        /// What the call was about.
+        about: String,
+        /// Whether it may have changed something.
+        changes: bool,
+    },
     /// The directory in which something is to be is not there.
     #[error("{path}: there is no directory '{directory}': make it first (weft fs mkdir)")]
     NoDirectory {
@@ -56,6 +61,11 @@ pub enum RemoteError {
     /// The adapter refused something.
     #[error("{0}")]
     Verbs(#[from] VerbsError),
+}
+
+/// A call that only looks does nothing.
+fn unknown(changes: bool) -> &'static str {
+    if changes { ", and nobody knows what they did" } else { "" }
 }
 
 /// The files of a cluster, for those outside of it. Clones are the same.
@@ -83,7 +93,8 @@ impl<V: Verbs> Remote<V> {
     /// See [`RemoteError`].
     pub async fn serve(&self, request: Request) -> Result<Reply, RemoteError> {
         let served = self.rt.deadline(self.rt.now() + PATIENCE, self.repeated(&request)).await;
-        served.unwrap_or_else(|_| Err(RemoteError::Late(request.about().to_string())))
+        let (about, changes) = (request.about().to_string(), request.changes());
+        served.unwrap_or_else(|_| Err(RemoteError::Late { about, changes }))
     }
 
     async fn repeated(&self, request: &Request) -> Result<Reply, RemoteError> {

@@ -93,7 +93,7 @@ impl Caller {
             Err(RemoteError::Replaced(_)) => What::Failed(Why::Replaced),
             Err(RemoteError::Fs(_, why)) => told(why),
             // What servers were asked goes on.
-            Err(RemoteError::Late(_)) => What::Dropped,
+            Err(RemoteError::Late { .. }) => What::Dropped,
             Err(why) => What::Failed(Why::Other(why.to_string())),
         });
         served.map_err(|_| Failed)
