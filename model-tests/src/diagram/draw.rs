@@ -12,6 +12,8 @@ const LANE: usize = 14;
 const HEAD: usize = 132;
 /// About how wide a character is.
 const CHARACTER: usize = 7;
+/// How far from its column's line the text of a completion begins.
+const TOLD: usize = 40;
 
 const STYLE: &str = "\
 text { font: 12px 'Helvetica Neue', Helvetica, Arial, sans-serif; fill: #2b3440; }
@@ -77,7 +79,24 @@ impl Draw<'_> {
         let legend = (860 - margins) / layout.columns.len().max(1);
         let apart = (layout.longest * CHARACTER + 50 + lanes).clamp(190, 460).max(legend.min(330));
         let width = (margins + apart * layout.columns.len()).max(860);
-        Draw { layout, svg: String::new(), apart, width, bottom: HEAD + layout.lines * LINE + 10 }
+        let mut draw =
+            Draw { layout, svg: String::new(), apart, width, bottom: HEAD + layout.lines * LINE + 10 };
+        draw.width = width.max(draw.reach() + 20);
+        draw
+    }
+
+    /// How far to the right texts go.
+    fn reach(&self) -> usize {
+        let end = |column: usize, text: &str| self.x(column) + TOLD + wide(text.chars().count().min(MOST));
+        let notes = self.layout.notes.iter().map(|note| end(note.column, &note.text));
+        let packets = self.layout.packets.iter().filter(|packet| packet.to >= packet.from.1);
+        let packets = packets.map(|packet| end(packet.from.1, &self.sent(packet)));
+        notes.chain(packets).max().unwrap_or_default()
+    }
+
+    /// What stands beside a packet's line.
+    fn sent(&self, packet: &Packet) -> String {
+        format!("{} → {}", packet.text, self.layout.columns[packet.to])
     }
 
     fn x(&self, column: usize) -> usize {
@@ -94,7 +113,12 @@ impl Draw<'_> {
     }
 
     fn text(&mut self, x: usize, y: usize, class: &str, text: &str) {
-        let shown = short(text);
+        self.text_within(MOST, (x, y), class, text);
+    }
+
+    /// A text of so many characters at most.
+    fn text_within(&mut self, most: usize, (x, y): (usize, usize), class: &str, text: &str) {
+        let shown = short(text, most);
         let full = if shown == text { String::new() } else { format!("<title>{}</title>", escaped(text)) };
         let shown = escaped(&shown);
         self.put(format_args!("<text x=\"{x}\" y=\"{y}\" class=\"{class}\">{full}{shown}</text>"));
@@ -250,12 +274,12 @@ impl Draw<'_> {
 
     fn packet_text(&mut self, packet: &Packet) {
         let (x, y) = (self.x(packet.from.1), Self::y(packet.from.0) - 3);
-        let column = &self.layout.columns[packet.to];
-        let text = format!("{} → {column}", packet.text);
+        let text = self.sent(packet);
         match packet.to < packet.from.1 {
             true => {
                 let lanes = self.layout.lanes.len() * LANE;
-                self.text(x - lanes - 10, y, "sent left halo", &text);
+                let end = x - lanes - 10;
+                self.text_within(MOST.min(end * 2 / 13), (end, y), "sent left halo", &text);
             }
             false => self.text(x + 10, y, "sent halo", &text),
         }
@@ -282,7 +306,7 @@ impl Draw<'_> {
             Kind::Effect => self.text(x + 12, y + 4, "effect halo", &note.text),
             Kind::Completion => {
                 self.line((x + 34, y), (x + 2, y), "told", " marker-end=\"url(#toldtip)\"");
-                self.text(x + 40, y + 4, "toldtext halo", &note.text);
+                self.text(x + TOLD, y + 4, "toldtext halo", &note.text);
             }
             Kind::Fault => {
                 self.bolt(x, y);
@@ -313,10 +337,40 @@ impl Draw<'_> {
     }
 }
 
-/// A text that is not too long.
-fn short(text: &str) -> String {
-    match text.chars().count() > MOST {
-        true => text.chars().take(MOST - 1).chain(['…']).collect(),
+/// About how wide so many characters of a text are, on average.
+fn wide(characters: usize) -> usize {
+    characters * 13 / 2
+}
+
+/// A text of so many characters at most.
+fn short(text: &str, most: usize) -> String {
+    match text.chars().count() > most {
+        true => text.chars().take(most - 1).chain(['…']).collect(),
         false => text.to_string(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::explore::{Choices, Run, TraceEvent};
+
+    /// Pages that show a drawing as a picture show no title of a text.
+    #[test]
+    fn what_a_node_does_is_shown_in_whole_and_within_the_picture() {
+        let text =
+            "swaps the header: was version 0 in slot 0, locked by n0, now version 1 in slot 1, locked by n0";
+        let trace = vec![vec![TraceEvent::Note { node: 1, text: text.into() }]];
+        let columns = ["n0", "n1"].map(str::to_string).to_vec();
+        let run = Run { choices: Choices(Vec::new()), violation: None, columns, trace };
+        let svg = super::super::svg("one", &run);
+        let line = svg.lines().find(|line| line.contains(text)).expect("it is there");
+        assert!(!line.contains("<title>"), "{line}");
+        let number = |line: &str, key: &str| -> usize {
+            let from = line.split_once(key).expect("a number").1;
+            from.split('"').next().and_then(|number| number.parse().ok()).expect("a number")
+        };
+        let (x, width) =
+            (number(line, "<text x=\""), number(&svg, "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\""));
+        assert!(x + 6 * text.len() < width, "{x} {width}");
     }
 }

@@ -21,7 +21,7 @@ pub struct Layout {
     pub bands: Vec<Band>,
     /// The bands' names: each has a lane beside every node.
     pub lanes: Vec<String>,
-    /// The longest text of a line.
+    /// The longest text of a line that is to fit between two columns.
     pub longest: usize,
 }
 
@@ -87,7 +87,11 @@ pub struct Band {
 }
 
 /// No text is longer than this many characters; the whole of it is shown when it is pointed at.
-pub const MOST: usize = 52;
+pub const MOST: usize = 110;
+
+/// Columns are so far apart that texts of so many characters fit between them. A longer one runs over the next column's line: nothing else
+/// is said on its own line.
+const BETWEEN: usize = 52;
 
 impl Layout {
     /// Places a run.
@@ -202,7 +206,7 @@ impl Layout {
     }
 
     fn measure(&mut self, text: &str) {
-        self.longest = self.longest.max(text.chars().count().min(MOST));
+        self.longest = self.longest.max(text.chars().count().min(BETWEEN));
     }
 }
 
