@@ -94,7 +94,7 @@ impl<V: Verbs> Remote<V> {
     pub async fn serve(&self, request: Request) -> Result<Reply, RemoteError> {
         let served = self.rt.deadline(self.rt.now() + PATIENCE, self.repeated(&request)).await;
         let (about, changes) = (request.about().to_string(), request.changes());
-        served.unwrap_or_else(|_| Err(RemoteError::Late { about, changes }))
+        served.unwrap_or(Err(RemoteError::Late { about, changes }))
     }
 
     async fn repeated(&self, request: &Request) -> Result<Reply, RemoteError> {
