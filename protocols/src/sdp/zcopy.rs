@@ -22,8 +22,11 @@ use weft_verbs::{MemoryRegion, RemoteSlice, SendOp, Verbs, WcError};
 const FETCH: u32 = 256 * 1024;
 
 /// The most bytes that are written or read by one operation. What both nodes say meanwhile waits behind it: a whole buffer as one of
-/// them would keep each of them silent for so long that the other one takes the link, or the peer, for dead.
-const PART: u32 = 1024 * 1024;
+/// them would keep each of them silent for so long that the other one takes the peer for dead. Between two parts the link rests.
+const PART: u32 = 8 * 1024 * 1024;
+
+/// The same where probes are to find dead links: each has to be answered within its interval.
+const PROBED_PART: u32 = 1024 * 1024;
 
 /// What a segment waits for.
 enum Step<V: Verbs> {
@@ -114,7 +117,8 @@ impl<V: Verbs> Sdp<V> {
 
     /// What one operation moves of a range, so many bytes of which were moved already.
     fn part(&self, range: RemoteSlice, moved: u32) -> Option<RemoteSlice> {
-        let len = (range.len - moved).min(PART).min(self.shared.mesh.longest_operation());
+        let most = if self.shared.options.probe.is_some() { PROBED_PART } else { PART };
+        let len = (range.len - moved).min(most).min(self.shared.mesh.longest_operation());
         range.slice(moved..moved + len)
     }
 

