@@ -5,12 +5,12 @@ use crate::device_args::{CALIBRATE_EXAMPLES, CalibrateArgs, NODE_EXAMPLES, NodeA
 use crate::explore::args::{CHECK_EXAMPLES, CheckArgs, FUZZ_EXAMPLES, FuzzArgs, REPLAY_EXAMPLES, ReplayArgs};
 use crate::fs_args::{FS_EXAMPLES, FsArgs};
 use crate::help;
-use crate::line::whole;
 use crate::making_args::{CompletionsArgs, ManArgs, NewArgs};
 use crate::seeds::{Seeds, some_jobs};
 use crate::segment_args::{SEGMENT_EXAMPLES, SegmentArgs};
 #[cfg(feature = "hw")]
 use crate::sockets::args::{CP_EXAMPLES, CpArgs, PERF_EXAMPLES, PIPE_EXAMPLES, PerfArgs, PipeArgs};
+use crate::whole::whole;
 use clap::{ArgAction, Args, Parser, Subcommand, ValueEnum};
 use std::path::PathBuf;
 use weft_check::bench::Ring;

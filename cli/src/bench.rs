@@ -5,7 +5,7 @@ use crate::exit::{Exit, Failure};
 use crate::metrics::time;
 use crate::progress::Progress;
 use crate::table::{Table, count};
-use crate::{help, interrupt, line, output};
+use crate::{command_line, help, interrupt, output};
 use serde::Serialize;
 use weft_check::bench::{BenchError, Ring, RingFigures, Stack, SystemBench, SystemFigures};
 use weft_check::systems;
@@ -46,7 +46,7 @@ struct SystemReport {
 }
 
 fn system(words: &[String]) -> Result<(), Failure> {
-    let args = match line::read_bench(words).map_err(Failure::bad_input)? {
+    let args = match command_line::read_bench(words).map_err(Failure::bad_input)? {
         Ok(args) => args,
         Err(help) => return output::text(&help),
     };

@@ -1,7 +1,7 @@
 //! The command lines of commands that drive an RDMA device, and how one is chosen.
 
-use crate::line::whole;
 use crate::port_args::PortArgs;
+use crate::whole::whole;
 use clap::{Args, ValueEnum};
 use std::path::PathBuf;
 use weft_check::scenario::{Connect, Override};

@@ -1,7 +1,7 @@
 //! The command line of `weft fs`.
 
-use crate::line::whole;
 use crate::segment_args::ClusterArgs;
+use crate::whole::whole;
 use clap::{Args, Subcommand};
 use std::path::PathBuf;
 

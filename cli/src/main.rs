@@ -2,7 +2,7 @@
 //!
 //! | module | idea |
 //! |---|---|
-//! | `args`, `device_args`, `fs_args`, `making_args`, `segment_args`, `help` | command lines, and how `--help` explains them |
+//! | `command_line`, `args`, `device_args`, `fs_args`, `making_args`, `segment_args`, `port_args`, `help` | command lines, and how `--help` explains them |
 //! | `run`, `sweep`, `report`, `metrics`, `picture`, `trace` | a scenario from one seed or many, and what is told of it |
 //! | `explore` | the worlds: `check`, `fuzz`, `replay` |
 //! | `paper`, `profiles`, `calibrate`, `bench` | figures: of papers, of profiles, of this machine |
@@ -20,6 +20,7 @@ mod bench;
 mod bridge;
 #[cfg(feature = "hw")]
 mod calibrate;
+mod command_line;
 mod control;
 mod daemon;
 #[cfg(feature = "hw")]
@@ -33,7 +34,6 @@ mod fs_args;
 mod fsck;
 mod help;
 mod interrupt;
-mod line;
 mod logfile;
 mod making_args;
 mod manual;
@@ -64,6 +64,7 @@ mod table;
 mod taken;
 mod trace;
 mod troubles;
+mod whole;
 
 use args::Command;
 use exit::{Exit, Failure};
@@ -87,7 +88,7 @@ fn main() -> ExitCode {
 }
 
 fn act() -> Result<Exit, Failure> {
-    let cli = match line::read() {
+    let cli = match command_line::read() {
         Ok(Ok(cli)) => cli,
         Ok(Err(asked_for)) => return output::text(&asked_for).map(|()| Exit::Held),
         Err(complaint) => return Err(Failure::bad_input(complaint)),

@@ -1,6 +1,6 @@
 //! The command line of `weft segment`.
 
-use crate::line::whole;
+use crate::whole::whole;
 use clap::{Args, Subcommand};
 use std::path::PathBuf;
 use weft_control::net::Endpoint;

@@ -11,7 +11,10 @@ macro_rules! worlds {
             about: $about,
             expected: $crate::explore::Expected::$expected,
             keys: $keys,
-            make: |size| Ok($crate::harness::Harness::boxed($name, $($make)::+(size, $($of),*)?)),
+            make: |size| {
+                let expected = $crate::explore::Expected::$expected;
+                Ok($crate::harness::Harness::boxed($name, expected, $($make)::+(size, $($of),*)?))
+            },
         }),*]
     };
 }

@@ -33,16 +33,18 @@ pub use quits::Quits;
 pub use recorder::{Explored, NoEvent, Recorder};
 pub use requests::Requests;
 
-use crate::explore::{AnyModel, Described, ModelFactory, Size};
+use crate::explore::{AnyModel, Described, Expected, ModelFactory, Size};
 use crate::oracle::{Conduct, Leaks, Oracles, Standing};
 use std::rc::Rc;
-use weft_sim::explore::FaultSet;
+use weft_sim::explore::{FaultSet, Outcome};
 
 /// Makes the executions of a model.
 pub struct Harness<M: Model> {
     name: &'static str,
     model: Rc<M>,
     faults: FaultSet,
+    /// Kinds of faults that it is never explored under.
+    never: FaultSet,
     /// Whether states will be compared, so that nodes are asked what they know.
     compares: bool,
     /// Whether executions will be many and much alike.
@@ -52,14 +54,20 @@ pub struct Harness<M: Model> {
 impl<M: Model> Harness<M> {
     /// A harness for a model, which reports call by this name.
     pub fn new(name: &'static str, model: M) -> Harness<M> {
-        Harness { name, model: Rc::new(model), faults: FaultSet::NONE, compares: true, memoises: false }
+        let (faults, never) = (FaultSet::NONE, FaultSet::NONE);
+        Harness { name, model: Rc::new(model), faults, never, compares: true, memoises: false }
     }
 }
 
 impl<M: Model + 'static> Harness<M> {
-    /// A model in its harness, as a list of worlds holds it.
-    pub fn boxed(name: &'static str, model: M) -> Box<dyn AnyModel> {
-        Box::new(Harness::new(name, model))
+    /// A model in its harness, as a list of worlds holds it. What is planted is to be found, and not that its programs have no answer where
+    /// there is no memory.
+    pub fn boxed(name: &'static str, expected: Expected, model: M) -> Box<dyn AnyModel> {
+        let never = match expected {
+            Expected::Held => FaultSet::NONE,
+            Expected::Violated | Expected::ViolatedUnderFaults => FaultSet::one(Outcome::NoMemory),
+        };
+        Box::new(Harness { never, ..Harness::new(name, model) })
     }
 }
 
@@ -90,11 +98,11 @@ impl<M: Model> Described for Harness<M> {
     }
 
     fn faults(&self) -> FaultSet {
-        self.model.faults()
+        self.model.faults().without_all(self.never)
     }
 
     fn usual_faults(&self) -> FaultSet {
-        self.model.usual_faults()
+        self.model.usual_faults().without_all(self.never)
     }
 
     fn most_faults(&self) -> Option<u32> {

@@ -81,7 +81,7 @@ fn mortal() -> Vec<Entry> {
                     let pulls = [$(stringify!($how),)? ""].contains(&"pulling");
                     let (words, narrow) = (Words::$words, false);
                     let plan = Plan { words, threads: $threads, nodes: $nodes, manager: managed_by!($manager), pulls, narrow, all: $all, dies, then };
-                    Ok(Harness::boxed($name, crash::make(plan, $reading, size)?))
+                    Ok(Harness::boxed($name, Expected::$expected, crash::make(plan, $reading, size)?))
                 },
             }),*]
         };
@@ -125,7 +125,7 @@ macro_rules! worlds {
                     let how = stringify!($($how)*);
                     let (pulls, narrow) = (how.contains("pulling"), how.contains("narrow"));
                     let plan = Plan { words: Words::$words, threads: $threads, nodes: $nodes, manager: managed_by!($manager), pulls, narrow, all: 0, dies: None, then: None };
-                    Ok(Harness::boxed($name, make(plan, $reading, size)?))
+                    Ok(Harness::boxed($name, Expected::$expected, make(plan, $reading, size)?))
                 },
             }),*];
             all.extend(mortal());

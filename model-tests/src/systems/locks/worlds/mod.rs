@@ -208,7 +208,7 @@ macro_rules! as_published {
                 let make: fn(&Size) -> _ = |size| {
                     let requests = Requests::of(size, $modes)?;
                     let reading = Reading::$reading;
-                    Ok(Harness::boxed($name, AsPublished { reading, requests, wait: Wait::Poll }))
+                    Ok(Harness::boxed($name, reading.expected(), AsPublished { reading, requests, wait: Wait::Poll }))
                 };
                 let (about, expected) = (Reading::$reading.about(), Reading::$reading.expected());
                 Entry { name: $name, about, expected, keys: Requests::KEYS, make }

@@ -84,14 +84,6 @@ fn reworded(said: String) -> String {
     WORDS.iter().fold(said, |said, (theirs, ours)| said.replace(theirs, ours))
 }
 
-/// A whole number of an option or an argument.
-///
-/// # Errors
-/// It is none, or too large: what it can be.
-pub fn whole(text: &str) -> Result<u64, String> {
-    text.parse().map_err(|_| format!("it must be a whole number from 0 to {}", u64::MAX))
-}
-
 /// The command that a command line is about, with its name: `weft run` of `weft run s.toml --seed x`, and `weft fs rm` of `weft fs --json
 /// rm`.
 fn command_of(line: impl Iterator<Item = String>) -> (String, Command) {
