@@ -60,8 +60,8 @@ pub struct SdpOptions {
     /// What a stream does when its connection goes over to another rail. Default: it goes on.
     pub failover: Failover,
     /// Within how long a dead link is found by probes, while something is open with the peer; at least four times the mesh's delay of
-    /// acknowledgements, and as long as the link takes for 2 MiB, since a part of a buffer is of half as many. It holds for all streams of a
-    /// node. Default: not at all, and it is found by ports and adapters.
+    /// acknowledgements, and as long as the link takes for 2 MiB of each stream that moves a buffer at the time, since a part of a buffer is of
+    /// half as many. It holds for all streams of a node. Default: not at all, and it is found by ports and adapters.
     pub probe: Option<Nanos>,
     /// How long nothing may be heard of a peer until it is asked whether it is there, though nothing is open with it. Of several streams
     /// with it the shortest counts. Default: for ever.

@@ -9,7 +9,7 @@ use weft_verbs::VerbsError;
 const CHANNEL: Channel = Channel(3);
 
 /// `ENOMEM`, as at the limit of locked memory.
-const NO_MEMORY: VerbsError = VerbsError::Os { call: "ibv_reg_mr", errno: 12 };
+const NO_MEMORY: VerbsError = VerbsError::Os { call: "ibv_create_qp", errno: 12 };
 
 #[test]
 fn a_node_at_its_limit_of_locked_memory_and_who_wants_to_connect_to_it_say_why_they_cannot() {
