@@ -1,8 +1,8 @@
 //! `weft calibrate`: a profile from what this machine's device takes.
 
+use crate::device::Choice;
 use crate::device_args::CalibrateArgs;
 use crate::exit::{Exit, Failure};
-use crate::node::device::Choice;
 use crate::table::{Table, micros};
 use crate::{explore::files, interrupt, output};
 use serde::Serialize;

@@ -10,7 +10,7 @@
 //! | `sockets` | `pipe`, `cp`, `perf`: byte streams between two machines |
 //! | `daemon`, `control`, `status` | a node that lives, and who is in its cluster |
 //! | `door`, `segment`, `fs`, `fsck` | what is asked of such nodes, and what a server's store has |
-//! | `devices`, `new`, `manual` | what is here to run on; what is made to keep |
+//! | `device`, `devices`, `new`, `manual` | what is here to run on; what is made to keep |
 //! | `bridge`, `taken`, `troubles` | between the threads of a process; why a node cannot begin, or connect |
 //! | `output`, `table`, `progress`, `logfile`, `part` | what is printed and written |
 //! | `exit`, `interrupt`, `memory`, `panics`, `seeds` | how a command ends; many runs at a time |
@@ -23,6 +23,8 @@ mod calibrate;
 mod command_line;
 mod control;
 mod daemon;
+#[cfg(feature = "hw")]
+mod device;
 #[cfg(feature = "hw")]
 mod device_args;
 mod devices;

@@ -59,7 +59,7 @@ pub fn run(setup: &Setup, addresses: &[IpAddr], daemon: UnixStream) -> Result<()
         #[cfg(feature = "hw")]
         Machine::Rdma(device) => {
             let context = device.open(setup.store.as_ref()).map_err(text)?;
-            tracing::info!("node {}: {}", setup.rank, crate::node::device::told(&context));
+            tracing::info!("node {}: {}", setup.rank, crate::device::told(&context));
             run_on::<weft_hw::Hw>(&context, setup, addresses, daemon)
         }
     }

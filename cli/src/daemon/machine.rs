@@ -17,7 +17,7 @@ pub enum Machine {
     Tcp(IpAddr),
     /// A device.
     #[cfg(feature = "hw")]
-    Rdma(crate::node::device::Choice),
+    Rdma(crate::device::Choice),
 }
 
 /// A backend, as a daemon drives it.

@@ -108,9 +108,9 @@ fn on(config: &Config) -> Result<(Machine, IpAddr), Failure> {
     return Err(Failure::no_devices("a daemon with [systems] and without wire = \"tcp\""));
     #[cfg(feature = "hw")]
     {
-        let device = crate::node::device::Choice::of_daemon(&config.node);
+        let device = crate::device::Choice::of_daemon(&config.node);
         let context = device.open(None)?;
-        let address = crate::node::device::address(&context)?;
+        let address = crate::device::address(&context)?;
         Ok((Machine::Rdma(device.of_opened(&context)), address))
     }
 }

@@ -4,7 +4,6 @@
 //! plane ([`meeting`], and [`line`] at each node), above which a [`judge`] exchanges addresses and writes the history down. Started
 //! by `srun` or `mpirun`, node 0's process has the meeting as well.
 
-pub mod device;
 mod judge;
 mod line;
 mod meeting;
@@ -18,6 +17,7 @@ mod wire;
 
 use crate::args::{LogFormat, RunArgs};
 use crate::control::{PROGRAM, log};
+use crate::device;
 use crate::device_args::{ConnectArg, NodeArgs, WaitArg};
 use crate::exit::{Exit, Failure};
 use crate::interrupt;
