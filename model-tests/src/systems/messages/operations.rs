@@ -81,6 +81,12 @@ fn data(task: usize) -> Vec<u8> {
     (0..LENGTHS[task]).map(|at| (at % 251) as u8 ^ (task as u8 + 1)).collect()
 }
 
+/// Whether the system had no memory to give for an operation: there is some in the next step. (What
+/// [`lacks_memory`](OpError::lacks_memory) says of a device that is gone, too, no world may meet.)
+pub(super) fn wants_memory(why: &OpError) -> bool {
+    matches!(why, OpError::NotExecuted(NotExecuted::Refused(VerbsError::Os { .. })))
+}
+
 /// A task of the first node.
 struct Task {
     rt: Rt<Sim>,
@@ -147,7 +153,7 @@ impl Task {
     async fn goes_on(&self, why: OpError) -> Option<()> {
         match why {
             OpError::Unknown(_) => Some(()),
-            OpError::NotExecuted(NotExecuted::Refused(VerbsError::Os { .. })) => {
+            why if wants_memory(&why) => {
                 self.rt.yield_now().await;
                 Some(())
             }
@@ -169,9 +175,7 @@ impl Task {
     async fn read(&self, from: Rank, at: RemoteSlice, into: &mut [u8]) -> Result<(), OpError> {
         loop {
             match self.mesh.read(from, at, into).await {
-                Err(OpError::NotExecuted(NotExecuted::Refused(VerbsError::Os { .. }))) => {
-                    self.rt.yield_now().await
-                }
+                Err(why) if wants_memory(&why) => self.rt.yield_now().await,
                 answer => return answer,
             }
         }

@@ -4,6 +4,7 @@
 //! word tells at any time how often each node has added, and an addition that was lost, or made twice, shows. Whoever does
 //! not know what became of an addition has its outcome resolved, and looks.
 
+use super::operations::wants_memory;
 use crate::explore::{Coverage, Entry, Key, Size, SizeError, Violation};
 use crate::harness::{self, Member, Model, Shape, any_counted, worlds};
 use std::cell::{Cell, RefCell};
@@ -11,7 +12,7 @@ use std::rc::Rc;
 use weft_protocols::rt::Rt;
 use weft_protocols::transport::{Mesh, MeshConfig, NotExecuted, OpError, Planted, Rank};
 use weft_sim::{Sim, SimMr};
-use weft_verbs::{AccessFlags, MemoryRegion, RemoteSlice, VerbsError, Wait, WcError};
+use weft_verbs::{AccessFlags, MemoryRegion, RemoteSlice, Wait, WcError};
 
 /// It is judged at its end alone.
 type Recorder = harness::Recorder<()>;
@@ -100,8 +101,9 @@ impl Adder {
                     }
                     return;
                 }
+                Err(why) if wants_memory(&why) => self.rt.yield_now().await,
                 Err(OpError::NotExecuted(why)) if self.is_refused(why) => return,
-                Err(OpError::NotExecuted(why)) => self.waits_for_memory(why).await,
+                Err(OpError::NotExecuted(_)) => {}
                 Err(OpError::Unknown(_)) => {
                     if self.mesh.resolve_outcomes(self.home).await.is_err() {
                         return;
@@ -134,27 +136,19 @@ impl Adder {
         loop {
             match self.mesh.read(self.home, self.at, &mut word).await {
                 Ok(()) => return Some(lane(u64::from_ne_bytes(word), self.node)),
+                Err(why) if wants_memory(&why) => self.rt.yield_now().await,
                 Err(OpError::NotExecuted(why)) if self.is_refused(why) => return None,
-                Err(OpError::NotExecuted(why)) => self.waits_for_memory(why).await,
-                Err(OpError::Unknown(_)) => {}
+                Err(_) => {}
             }
-        }
-    }
-
-    /// A system that had no memory to give has some in the next step.
-    async fn waits_for_memory(&self, why: NotExecuted) {
-        if let NotExecuted::Refused(_) = why {
-            self.rt.yield_now().await;
         }
     }
 
     /// Memory that is there, with its key, is refused to nobody.
     fn is_refused(&self, why: NotExecuted) -> bool {
-        let refused = match why {
-            NotExecuted::Failed(WcError::RemAccess) | NotExecuted::AtPeer(_) => true,
-            NotExecuted::Refused(why) => !matches!(why, VerbsError::Os { .. }),
-            _ => false,
-        };
+        let refused = matches!(
+            why,
+            NotExecuted::Failed(WcError::RemAccess) | NotExecuted::AtPeer(_) | NotExecuted::Refused(_)
+        );
         if refused {
             self.breaks(format!("n{} is refused the word: {why}", self.node));
         }

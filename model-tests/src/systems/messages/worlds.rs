@@ -7,7 +7,7 @@ use crate::harness::{self, Meeting, Member, Model, Shape, any_counted, worlds};
 use std::cell::RefCell;
 use std::rc::Rc;
 use weft_protocols::rt::Rt;
-use weft_protocols::transport::{Channel, Inbox, Incoming, Mesh, MeshConfig, Planted, Rank, SendError};
+use weft_protocols::transport::{Channel, Inbox, Incoming, Mesh, MeshConfig, Planted, Rank};
 use weft_sim::explore::{FaultSet, Outcome};
 use weft_sim::{NodeId, Sim};
 use weft_verbs::{Nanos, Wait};
@@ -179,7 +179,7 @@ async fn send(rt: &Rt<Sim>, mesh: &Mesh<Sim>, to: Rank, Sent { incarnation, numb
     bytes.resize(length, number as u8);
     while mesh.room(to).await.is_ok() {
         match mesh.send(to, CHANNEL, &bytes) {
-            Err(SendError::Memory(_)) => rt.yield_now().await,
+            Err(why) if why.lacks_memory() => rt.yield_now().await,
             sent => return sent.expect("there is room for it"),
         }
     }

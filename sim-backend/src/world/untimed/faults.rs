@@ -72,8 +72,8 @@ impl World {
     /// There is memory again once the step has been taken. Whether nobody asked for any.
     pub fn end_shortage(&mut self, node: NodeId) -> bool {
         let machine = self.machine(node);
-        let ran_short = !std::mem::replace(&mut machine.has_memory, true);
-        ran_short && !std::mem::take(&mut machine.gave_none)
+        machine.has_memory = true;
+        !std::mem::take(&mut machine.gave_none)
     }
 
     /// A node is slow: what comes to its adapter is handled, and its program does not step.
