@@ -13,6 +13,9 @@ use std::os::unix::fs::FileExt;
 use std::sync::Arc;
 use weft_verbs::{DiskDone, DiskError, ObjectName};
 
+/// Threads of a machine's disk: so many calls are under way at once.
+pub const THREADS: usize = 8;
+
 /// Memory of somebody else's that a transfer reads or writes while it is under way.
 pub trait Memory: Send {
     /// How many bytes.

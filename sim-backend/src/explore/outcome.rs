@@ -44,8 +44,8 @@ pub enum Outcome {
     /// A transfer of a disk, or a sync, ends with [`DiskError::Io`](weft_verbs::DiskError::Io), and nothing is moved. After a sync has failed,
     /// later ones of the same object do, until the node begins anew.
     DiskError = 11,
-    /// The operating system of the node that takes its step has no memory to give while it does: no region is registered and no queue pair
-    /// is made. A step that asks for none is what it would have been ([`Taken::in_vain`](super::Taken::in_vain)).
+    /// The operating system of the node that takes its step has no memory to give while it does: no region is registered, no queue pair
+    /// is made, and no connection is asked for. A step that asks for none is what it would have been ([`Taken::in_vain`](super::Taken::in_vain)).
     NoMemory = 12,
 }
 

@@ -292,7 +292,7 @@ pub enum Fault {
         lasts: Option<Nanos>,
     },
     /// A node's operating system has no more memory for what runs on it, which is at its limit of locked memory, say: no region is
-    /// registered, and no queue pair is made.
+    /// registered, no queue pair is made, and no connection is asked for.
     NoMemory {
         /// The node.
         node: NodeId,

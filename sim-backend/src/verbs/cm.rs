@@ -68,6 +68,8 @@ impl ConnectionManager<Sim> for SimCm {
 
     fn resolve(&self, node: &str, service: Service) -> Result<CmId> {
         let ctx = self.context.place();
+        let of = ctx.node;
+        ctx.world.borrow_mut().call(move |world| world.machine(of).give_memory("rdma_create_id"))?;
         let ways = ctx.world.borrow().find_peer(ctx.hca, node);
         self.call(move |manager, _, owner, _| Ok(manager.resolve(owner, ways, service)))
     }
