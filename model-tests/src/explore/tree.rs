@@ -108,7 +108,7 @@ impl Tree {
     ) -> Entered {
         let faults = self.faults_left(order, options);
         if options.reduction == Reduction::Dpor {
-            self.backtrack_disabled(enabled);
+            self.backtrack_disabled(enabled, options);
         }
         let sleepers = self.fall_asleep(order, options.reduction);
         let candidates = self.candidates.len();
@@ -299,16 +299,21 @@ impl Tree {
         share
     }
 
-    /// An event that the last step has disabled was in a race with it that no later step will show, so it is tried instead.
-    /// Its other races are found then; but not if it sleeps, and what would wake it might come between: then everything is
-    /// tried.
-    fn backtrack_disabled(&mut self, enabled: &[Enabled]) {
+    /// An event that the last step has disabled, or that cannot go wrong any more in some way in which it could before, was in a race with
+    /// it that no later step will show, so it is tried instead. Its other races are found then; but not if it sleeps, and what would wake
+    /// it might come between: then everything is tried.
+    fn backtrack_disabled(&mut self, enabled: &[Enabled], options: &Options) {
         let Some(node) = self.nodes.last() else { return };
         let taken = self.candidates[node.taken].enabled.event;
         let place = node.candidates..self.candidates.len();
         for index in place.clone() {
             let Candidate { enabled: before, slept, .. } = self.candidates[index];
-            if before.event == taken || enabled.iter().any(|still| still.event == before.event) {
+            // With as many faults as there could be then: that one of them is spent is no race.
+            let ways = |event: &Enabled| options.faults_of(event.faults, node.faults);
+            let still = enabled.iter().find(|still| still.event == before.event);
+            if before.event == taken
+                || still.is_some_and(|still| ways(&before).without_all(ways(still)).is_empty())
+            {
                 continue;
             }
             self.candidates[index].backtrack = true;
