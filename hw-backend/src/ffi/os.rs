@@ -158,12 +158,16 @@ impl RawAddress {
     }
 }
 
-/// Nanoseconds of the clock that never goes back.
+/// The clock that never goes back, and that counts the time for which the machine was suspended: a lease that others have waited for has
+/// run out as it wakes.
+const CLOCK: libc::clockid_t = libc::CLOCK_BOOTTIME;
+
+/// Nanoseconds of that clock.
 #[inline]
 pub(crate) fn monotonic() -> u64 {
     let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-    // SAFETY: the place is a timespec. This clock is there on every Linux (man 2 clock_gettime), so the call does not fail.
-    unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &raw mut time) };
+    // SAFETY: the place is a timespec. This clock is there on every Linux since 2.6.39 (man 2 clock_gettime), so the call does not fail.
+    unsafe { libc::clock_gettime(CLOCK, &raw mut time) };
     time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
 }
 
@@ -183,7 +187,7 @@ impl Alarm {
     pub(crate) fn new() -> Result<Alarm> {
         // SAFETY: touches no memory of ours.
         let fd =
-            unsafe { libc::timerfd_create(libc::CLOCK_MONOTONIC, libc::TFD_NONBLOCK | libc::TFD_CLOEXEC) };
+            unsafe { libc::timerfd_create(CLOCK, libc::TFD_NONBLOCK | libc::TFD_CLOEXEC) };
         if fd < 0 { Err(refused("timerfd_create", errno())) } else { Ok(Alarm(fd)) }
     }
 
