@@ -22,7 +22,7 @@ use std::task::{Context as TaskContext, Poll};
 use weft_verbs::{Context, Nanos, OutOfBand, RemoteSlice, Stream, StreamListener, Verbs};
 
 /// The channel of requests and answers on the mesh.
-pub(super) const CHANNEL: Channel = Channel(5);
+pub(super) const CHANNEL: Channel = Channel(4);
 
 /// The number of a question that is no call.
 pub(super) const UNASKED: u64 = u64::MAX;

@@ -33,6 +33,7 @@ mod sdp_failover;
 mod sdp_memory;
 mod sdp_room;
 mod sdp_tools;
+mod together;
 mod transport_adoption;
 mod transport_atomless;
 mod transport_bootstrap;
