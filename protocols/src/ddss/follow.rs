@@ -526,9 +526,9 @@ impl<V: Verbs> Ddss<V> {
         let Some(members) = &following.members else { return };
         let mut watches: BTreeMap<Rank, Watch<V>> = BTreeMap::new();
         let mut before = BTreeMap::new();
-        loop {
+        while !self.0.mesh.is_closed() {
             if before.is_empty() {
-                following.waits.until(|| !self.awaited().is_empty()).await;
+                following.waits.until(|| self.0.mesh.is_closed() || !self.awaited().is_empty()).await;
             }
             let now = self.awaited();
             watches.retain(|node, _| now.get(node).is_some_and(|ended| before.get(node) == Some(ended)));

@@ -382,6 +382,8 @@ impl<V: Verbs> Ddss<V> {
                 None => self.0.stats.borrow_mut().malformed += 1,
             }
         }
+        // The mesh is closed.
+        self.waits();
     }
 
     /// What a node says counts while the view has it, and if it has not died since.

@@ -257,7 +257,8 @@ impl<V: Verbs> Shared<V> {
                 Incoming::PeerReset { peer, .. } => self.event(Event::PeerReset(peer)),
             }
         }
-        // The mesh is closed.
+        // The mesh is closed, and nobody is told anything any more.
+        self.systems.take();
         self.changed.notify();
     }
 

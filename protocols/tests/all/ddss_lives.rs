@@ -33,6 +33,22 @@ fn met() -> (Cluster, Started) {
     (cluster, all)
 }
 
+/// So a program may begin anew without its process, again and again.
+#[test]
+fn of_a_node_that_has_closed_its_mesh_nothing_goes_on() {
+    let (cluster, all) = met();
+    let (ddss, name) = (all[2].1.clone(), Name(1));
+    drop(cluster.members[2].rt.spawn(async move {
+        let segment = ddss.open(name, VALUE).await.expect("it fits");
+        let _held = ddss.lock(&segment).await;
+    }));
+    drop(all);
+    cluster.run(ms(20));
+    cluster.members[2].close_at(cluster.fabric.now() + us(1));
+    cluster.run(ms(20));
+    assert_eq!(cluster.members[2].rt.audit().tasks, 0);
+}
+
 const LIVES: usize = 6;
 
 /// Each life of a home makes segments anew, of the same names or of others. The last ones are known by their names until they are asked for
