@@ -1,4 +1,4 @@
-//! The thread on which a daemon's systems run: its device, its mesh, its members, and the services on them.
+//! The thread on which a daemon's systems run: its device, its meshes, its members, and the services on them.
 
 use super::frame::{Frame, Kind};
 use super::machine::{Backend, Machine};
@@ -89,7 +89,8 @@ fn run_on<V: Backend>(
     let stream = V::adopt(machine, daemon).map_err(text)?;
     rt.spawn(Rc::clone(&engine).talk(stream));
     rt.spawn(Rc::clone(&engine).report());
-    rt.spawn(troubles::log(rt.clone(), machine.clone(), engine.services.mesh().clone(), setup.rank));
+    let of = Rc::clone(&engine);
+    rt.spawn(troubles::log(rt.clone(), machine.clone(), move || of.services.meshes(), setup.rank));
     V::drive(machine, &mut rt.program()).map_err(text)?;
     rt.fatal().map_or(Ok(()), |why| Err(text(why)))
 }

@@ -4,6 +4,7 @@ mod engine;
 mod frame;
 mod machine;
 mod seat;
+mod segments;
 mod services;
 mod troubles;
 

@@ -1,26 +1,24 @@
 //! The services of a daemon's node, on any backend: what they are asked, and what they report.
 
+use super::segments::Segments;
 use crate::taken::Address;
 use crate::troubles::words;
 use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::net::IpAddr;
+use std::rc::Rc;
 use weft_check::scenario::{Membership, Span};
 use weft_control::daemon::config::{Systems, Wire as By};
-use weft_control::message::{CALL, Failed, Report, View};
-use weft_protocols::ddss::named::{self, Named, NamedError};
-use weft_protocols::ddss::{Ddss, DdssError};
-use weft_protocols::members::Members;
+use weft_control::message::{CALL, Failed, Report};
 use weft_protocols::pario::remote::{self, Remote, RemoteError};
 use weft_protocols::pario::{FsConfig, FsError, Pario, STREAMS, Wire};
 use weft_protocols::rt::Rt;
 use weft_protocols::transport::{Mesh, MeshConfig, Rank, TransportError, Trouble};
-use weft_verbs::{Nanos, Verbs};
+use weft_verbs::{Nanos, Service, Verbs};
 
 /// What a node runs.
 pub struct Services<V: Verbs> {
-    mesh: Mesh<V>,
-    segments: Option<Segments<V>>,
+    segments: Option<Rc<Segments<V>>>,
     files: Option<Files<V>>,
 }
 
@@ -37,14 +35,9 @@ pub struct Own {
     pub traffic_class: u8,
 }
 
-struct Segments<V: Verbs> {
-    members: Members<V>,
-    ddss: Ddss<V>,
-    named: Named<V>,
-}
-
 struct Files<V: Verbs> {
     rank: u32,
+    mesh: Mesh<V>,
     pario: Pario<V>,
     remote: Remote<V>,
     /// What the log of this daemon says of the disk.
@@ -76,6 +69,10 @@ impl Disk {
         self > told.replace(self)
     }
 }
+
+/// Where the connections of files are made. They are others than those of segments: whom the members leave out is dead to their mesh, and
+/// goes on with files, which wait for a server until it answers.
+const FILES: Service = Service(4_792);
 
 /// What else a node can be given, where another one is in its way.
 const ELSEWHERE: &str =
@@ -109,7 +106,6 @@ impl<V: Verbs> Services<V> {
         systems: &Systems,
         names: Vec<String>,
     ) -> Result<Services<V>, String> {
-        let text = |why: &dyn std::fmt::Display| why.to_string();
         let nodes = names.len() as u32;
         let Systems { segments, file_servers, wire, lease_ms, drift_ms, patience_ms } = *systems;
         let span = |millis| Span(Nanos::from_millis(millis));
@@ -117,49 +113,50 @@ impl<V: Verbs> Services<V> {
             Membership { lease: span(lease_ms), drift: span(drift_ms), patience: span(patience_ms) };
         let mut config = MeshConfig::new(Rank::from_index(own.rank), names);
         (config.port, config.traffic_class) = (own.port, own.traffic_class);
-        if segments {
-            membership.mesh(nodes, &mut config);
-            if let Some(warning) = hasty(membership.patience, &config) {
-                tracing::warn!("node {}: {warning}", own.rank);
-            }
-        }
-        let wire = match wire {
-            By::Verbs => Wire::Verbs,
-            By::Tcp => Wire::Tcp,
-        };
-        let files = (file_servers > 0).then(|| FsConfig { wire, ..FsConfig::new(file_servers) });
-        config.max_message = config.max_message.max(files.map_or(0, |files| files.max_message()));
-        let (service, at) = (config.service, own.at.to_string());
+        let at = own.at.to_string();
         let there = Address { at: &at, instead: ELSEWHERE };
-        let mesh = Mesh::start(rt, config).map_err(|why| {
+        let why = |service, why: TransportError| {
             let refused = if let TransportError::Verbs(refused) = &why { Some(*refused) } else { None };
             there.why(service, refused, why.to_string())
-        })?;
+        };
         let segments = match segments {
             true => {
-                let members =
-                    Members::start(rt, &mesh, membership.config(nodes)).map_err(|why| text(&why))?;
-                let ddss = Ddss::start_among(rt, &mesh, &members).map_err(|why| text(&why))?;
-                let named = Named::new(rt, &ddss);
-                Some(Segments { members, ddss, named })
+                let mut config = config.clone();
+                membership.mesh(nodes, &mut config);
+                if let Some(warning) = hasty(membership.patience, &config) {
+                    tracing::warn!("node {}: {warning}", own.rank);
+                }
+                let service = config.service;
+                Some(Segments::start(rt, config, membership.config(nodes), |of| why(service, of))?)
             }
             false => None,
         };
-        let start = |config| {
-            let pario = Pario::start(rt, &mesh, config)?;
-            let remote = Remote::new(rt, &pario);
-            Ok(Files { rank: own.rank, pario, remote, told: Cell::default() })
+        let files = match file_servers {
+            0 => None,
+            servers => {
+                let wire = match wire {
+                    By::Verbs => Wire::Verbs,
+                    By::Tcp => Wire::Tcp,
+                };
+                let files = FsConfig { wire, ..FsConfig::new(servers) };
+                config.service = FILES;
+                config.max_message = config.max_message.max(files.max_message());
+                let mesh = Mesh::start(rt, config).map_err(|of| why(FILES, of))?;
+                let pario = Pario::start(rt, &mesh, files).map_err(|why| {
+                    let refused = if let FsError::Verbs(refused) = &why { Some(*refused) } else { None };
+                    there.why(STREAMS, refused, why.to_string())
+                })?;
+                let remote = Remote::new(rt, &pario);
+                Some(Files { rank: own.rank, mesh, pario, remote, told: Cell::default() })
+            }
         };
-        let files = files.map(start).transpose().map_err(|why: FsError| {
-            let refused = if let FsError::Verbs(refused) = &why { Some(*refused) } else { None };
-            there.why(STREAMS, refused, why.to_string())
-        })?;
-        Ok(Services { mesh, segments, files })
+        Ok(Services { segments, files })
     }
 
-    /// What they are connected by.
-    pub fn mesh(&self) -> &Mesh<V> {
-        &self.mesh
+    /// What they are connected by, each at its own place, as long as it is there.
+    pub fn meshes(&self) -> [Option<Mesh<V>>; 2] {
+        let segments = self.segments.as_ref().and_then(|segments| segments.mesh());
+        [segments, self.files.as_ref().map(|files| files.mesh.clone())]
     }
 
     /// Serves a call to segments.
@@ -167,9 +164,8 @@ impl<V: Verbs> Services<V> {
     /// # Errors
     /// Why it was not served.
     pub async fn segments(&self, body: &[u8]) -> Result<Vec<u8>, Failed> {
-        let Some(Segments { named, .. }) = &self.segments else { return Err(none(super::SEGMENTS)) };
-        let request = named::Request::from_bytes(body).map_err(|why| Failed::for_good(why.to_string()))?;
-        fitting(named.serve(request).await.map_err(|why| of_segments(&why))?.to_bytes())
+        let Some(segments) = &self.segments else { return Err(none(super::SEGMENTS)) };
+        fitting(segments.serve(body).await?)
     }
 
     /// Serves a call to files.
@@ -184,16 +180,12 @@ impl<V: Verbs> Services<V> {
 
     /// Tells the others that this node leaves.
     pub fn leave(&self) {
-        if let Some(Segments { members, .. }) = &self.segments {
-            members.leave();
-        }
+        self.segments.iter().for_each(|segments| segments.leave());
     }
 
     /// Whether the others go on without this node, or there are none.
     pub fn has_left(&self) -> bool {
-        self.segments.as_ref().is_none_or(|Segments { members, .. }| {
-            members.is_out() || members.view().is_none_or(|view| view.members.len() < 2)
-        })
+        self.segments.as_ref().is_none_or(|segments| segments.has_left())
     }
 
     /// What is to be said of them.
@@ -205,9 +197,10 @@ impl<V: Verbs> Services<V> {
         if let Some(files) = &self.files {
             files.report(&mut report);
         }
-        let troubles = self.mesh.troubles();
-        if let Some(last) = troubles.last() {
-            let said = connections(&troubles, words(last, self.mesh.names()));
+        let meshes: Vec<Mesh<V>> = self.meshes().into_iter().flatten().collect();
+        let troubles: Vec<Trouble> = meshes.iter().flat_map(Mesh::troubles).collect();
+        if let (Some(last), Some(mesh)) = (troubles.last(), meshes.first()) {
+            let said = connections(&troubles, words(last, mesh.names()));
             report.systems.insert(super::CONNECTIONS.to_string(), said);
         }
         report
@@ -233,30 +226,6 @@ impl<V: Verbs> Files<V> {
     }
 }
 
-impl<V: Verbs> Segments<V> {
-    fn report(&self, report: &mut Report) {
-        // Also where its view was lost: it may be in a view again, and its calls end all the same.
-        let is_out = self.ddss.is_out();
-        let view = self.members.view().filter(|_| !is_out);
-        let (state, runs) = state_of_segments(is_out, view.is_some());
-        report.view = view.map(|view| View {
-            number: view.id.number,
-            members: view.members.iter().map(|member| member.rank.index() as u32).collect(),
-        });
-        let (kept, stats) = (self.ddss.kept(), self.ddss.stats());
-        let said = [
-            ("state", state.to_string()),
-            ("kept", kept.len().to_string()),
-            ("bytes", kept.iter().map(|(_, bytes)| bytes).sum::<u64>().to_string()),
-            ("gets", stats.gets.to_string()),
-            ("puts", stats.puts.to_string()),
-        ];
-        // Calls go to nodes that report the system.
-        let name = if runs { super::SEGMENTS.to_string() } else { super::not_running(super::SEGMENTS) };
-        report.systems.insert(name, owned(said));
-    }
-}
-
 /// What a node says of connections that it could not make or accept: how often, by kind, and the last one in words.
 fn connections(troubles: &[Trouble], last: String) -> BTreeMap<String, String> {
     let mut times = BTreeMap::new();
@@ -265,15 +234,6 @@ fn connections(troubles: &[Trouble], last: String) -> BTreeMap<String, String> {
     }
     let counts = times.into_iter().map(|(kind, times)| (kind.to_string(), times.to_string()));
     counts.chain([("last".to_string(), last)]).collect()
-}
-
-/// What a node says of its segments, and whether it serves calls.
-fn state_of_segments(is_out: bool, has_view: bool) -> (&'static str, bool) {
-    match (is_out, has_view) {
-        (true, _) => ("out: start this node again", false),
-        (false, false) => ("waits for a view", false),
-        (false, true) => ("running", true),
-    }
 }
 
 /// What a node says of its files, by why its server answers nothing about names.
@@ -323,30 +283,6 @@ fn of_files(why: &RemoteError) -> Failed {
         | RemoteError::TooMuch(_)
         | RemoteError::Layout
         | RemoteError::NoDirectory { .. } => false,
-    };
-    Failed { why: why.to_string(), is_final }
-}
-
-/// The same of segments.
-fn of_segments(why: &NamedError) -> Failed {
-    use DdssError::{Absent, Closed, NotExecuted, Out, Send, Slow, Verbs};
-    let is_final = !match why {
-        NamedError::Restless(_) | NamedError::Down(_) => true,
-        NamedError::Ddss(why) => {
-            matches!(
-                why,
-                Absent(_)
-                    | Closed
-                    | DdssError::Memory
-                    | DdssError::Unknown
-                    | NotExecuted(_)
-                    | Out
-                    | Send(_)
-                    | Slow
-                    | Verbs(_)
-            )
-        }
-        _ => false,
     };
     Failed { why: why.to_string(), is_final }
 }
@@ -436,20 +372,5 @@ mod tests {
         assert!(!of_files(&RemoteError::Late { about: "f".to_string(), changes: true }).is_final);
         assert!(!file(FsError::Unknown) && !file(FsError::Full));
         assert!(file(FsError::Exists) && file(FsError::NotFound) && file(FsError::Distribution));
-        assert!(of_segments(&NamedError::Name).is_final);
-        assert!(!of_segments(&NamedError::Ddss(DdssError::Absent(Rank::from_index(1)))).is_final);
-        // The next call goes to another node.
-        assert!(!of_segments(&NamedError::Ddss(DdssError::Out)).is_final);
-        let node = Rank::from_index(1);
-        assert!(!of_segments(&NamedError::Down(node)).is_final, "it may be started again");
-        assert!(of_segments(&NamedError::Gone(node)).is_final, "a value that has died stays dead");
-        assert!(of_segments(&NamedError::Ddss(DdssError::NoSuchNode(node))).is_final);
-    }
-
-    #[test]
-    fn a_node_that_is_out_serves_no_calls_though_it_has_a_view() {
-        assert_eq!(state_of_segments(true, true), ("out: start this node again", false));
-        assert_eq!(state_of_segments(false, true), ("running", true));
-        assert_eq!(state_of_segments(false, false), ("waits for a view", false));
     }
 }

@@ -1,4 +1,4 @@
-//! What a daemon's log says of nodes that its device cannot reach, and of connections that its mesh could not make or accept.
+//! What a daemon's log says of nodes that its device cannot reach, and of connections that its meshes could not make or accept.
 //!
 //! A connection is tried again for as long as something waits for it, and each attempt has the same to say. It is said once, and once more
 //! when it comes again after a pause.
@@ -18,11 +18,19 @@ const LOOK: Nanos = Nanos::from_secs(1);
 const OVER: Nanos = Nanos::from_secs(60);
 
 /// Says what keeps this node from others, until its systems end.
-pub async fn log<V: Backend>(rt: Rt<V>, machine: V::Context, mesh: Mesh<V>, rank: u32) {
-    let (mut known, mut told) = (Known::default(), Told::default());
+pub async fn log<V: Backend>(
+    rt: Rt<V>,
+    machine: V::Context,
+    meshes: impl Fn() -> [Option<Mesh<V>>; 2],
+    rank: u32,
+) {
+    let (mut known, mut told) = (Known::default(), [Told::default(), Told::default()]);
     loop {
-        let of_mesh = told.fresh(&mesh).into_iter().map(|(text, _)| text);
-        let heard = V::take_troubles(&machine).into_iter().chain(of_mesh).collect();
+        let meshes = meshes();
+        let of_meshes =
+            told.iter_mut().zip(&meshes).filter_map(|(told, mesh)| Some(told.fresh(mesh.as_ref()?)));
+        let of_meshes = of_meshes.flatten().map(|(text, _)| text);
+        let heard = V::take_troubles(&machine).into_iter().chain(of_meshes).collect();
         for text in known.fresh(rt.now(), heard) {
             tracing::warn!("node {rank}: {text}");
         }

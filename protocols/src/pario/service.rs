@@ -133,7 +133,8 @@ impl<V: Verbs> Clone for Pario<V> {
 }
 
 impl<V: Verbs> Pario<V> {
-    /// Starts the service of a node.
+    /// Starts the service of a node. Its mesh has no [members](crate::members): a server that these leave out would be lost to calls that
+    /// wait for it, and files need nobody's word for who is alive. What needs members beside files has a mesh of its own.
     ///
     /// # Errors
     ///

@@ -1,0 +1,353 @@
+//! The segments of a daemon's node. Where the others go on without it, it begins anew by itself, as another incarnation: what it kept is
+//! gone, as if its daemon had been started again.
+
+use super::SEGMENTS;
+use std::cell::{Cell, RefCell};
+use std::rc::Rc;
+use weft_control::message::{Failed, Report, View};
+use weft_protocols::ddss::named::{Named, NamedError, Request};
+use weft_protocols::ddss::{Ddss, DdssError};
+use weft_protocols::members::{Change, Members, MembersConfig};
+use weft_protocols::rt::Rt;
+use weft_protocols::transport::{Mesh, MeshConfig, TransportError};
+use weft_verbs::{Nanos, Verbs};
+
+/// How long a node that is out waits before it begins anew, and before it tries that again.
+const PAUSE: Nanos = Nanos::from_secs(1);
+
+/// One incarnation.
+struct Life<V: Verbs> {
+    mesh: Mesh<V>,
+    members: Members<V>,
+    ddss: Ddss<V>,
+    named: Named<V>,
+}
+
+/// Why an incarnation has ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum End {
+    /// Most of those that it was in a view with have begun anew.
+    Lost,
+    /// The others have left it out.
+    Out,
+}
+
+/// The segments of a node, incarnation after incarnation.
+pub struct Segments<V: Verbs> {
+    rt: Rt<V>,
+    mesh: MeshConfig,
+    members: MembersConfig,
+    /// None between two.
+    life: RefCell<Option<Rc<Life<V>>>>,
+    /// The node leaves, and does not come back.
+    leaves: Cell<bool>,
+}
+
+impl<V: Verbs> Segments<V> {
+    /// Starts them. `refused` says why a mesh could not be.
+    ///
+    /// # Errors
+    /// What cannot be, in one line.
+    pub fn start(
+        rt: &Rt<V>,
+        mesh: MeshConfig,
+        members: MembersConfig,
+        refused: impl FnOnce(TransportError) -> String,
+    ) -> Result<Rc<Segments<V>>, String> {
+        let first = Mesh::start(rt, mesh.clone()).map_err(refused)?;
+        let life = Life::of(rt, first, members)?;
+        let life = RefCell::new(Some(Rc::new(life)));
+        let segments = Rc::new(Segments { rt: rt.clone(), mesh, members, life, leaves: Cell::new(false) });
+        drop(rt.spawn(Rc::clone(&segments).live()));
+        Ok(segments)
+    }
+
+    fn life(&self) -> Option<Rc<Life<V>>> {
+        self.life.borrow().clone()
+    }
+
+    /// What they are connected by, while there is something.
+    pub fn mesh(&self) -> Option<Mesh<V>> {
+        self.life().map(|life| life.mesh.clone())
+    }
+
+    /// Begins anew whenever the others have gone on without this node.
+    async fn live(self: Rc<Self>) {
+        while let Some(end) = self.end().await {
+            // At once: who is asked into a view with this incarnation still would lose that, too.
+            let life = self.life.take();
+            life.inspect(|life| life.mesh.close());
+            tracing::warn!("node {}: {}", self.mesh.me.index(), end.told());
+            let mut told = None;
+            while self.life.borrow().is_none() && !self.leaves.get() {
+                self.rt.sleep(PAUSE).await;
+                let mesh = Mesh::start(&self.rt, self.mesh.clone()).map_err(|why| why.to_string());
+                match mesh.and_then(|mesh| Life::of(&self.rt, mesh, self.members)) {
+                    Ok(life) => drop(self.life.replace(Some(Rc::new(life)))),
+                    Err(why) if told.as_ref() == Some(&why) => {}
+                    Err(why) => {
+                        tracing::warn!("node {}: segments cannot begin anew: {why}", self.mesh.me.index());
+                        told = Some(why);
+                    }
+                }
+            }
+        }
+    }
+
+    /// Waits until the present incarnation is of no more use. None if there is to be no other one.
+    async fn end(&self) -> Option<End> {
+        let life = self.life()?;
+        let mut changes = life.members.changes();
+        loop {
+            let change = changes.recv().await.ok()?;
+            match change {
+                _ if self.leaves.get() => return None,
+                Change::Begins { .. } => {}
+                Change::Lost => return Some(End::Lost),
+                Change::Out => {
+                    // What it has said arrives first, if it can.
+                    self.rt.sleep(self.members.patience).await;
+                    return (!self.leaves.get()).then_some(End::Out);
+                }
+            }
+        }
+    }
+
+    /// Serves a call.
+    ///
+    /// # Errors
+    /// Why it was not served.
+    pub async fn serve(&self, body: &[u8]) -> Result<Vec<u8>, Failed> {
+        let request = Request::from_bytes(body).map_err(|why| Failed::for_good(why.to_string()))?;
+        let Some(life) = self.life() else { return Err(Failed::for_now(format!("its segments {ANEW}"))) };
+        let reply = life.named.serve(request).await.map_err(|why| failed(&why))?;
+        Ok(reply.to_bytes())
+    }
+
+    /// Tells the others that this node leaves.
+    pub fn leave(&self) {
+        self.leaves.set(true);
+        self.life().inspect(|life| life.members.leave());
+    }
+
+    /// Whether the others go on without this node, or there are none.
+    pub fn has_left(&self) -> bool {
+        self.life().is_none_or(|life| {
+            life.members.is_out() || life.members.view().is_none_or(|view| view.members.len() < 2)
+        })
+    }
+
+    /// What is to be said of them.
+    pub fn report(&self, report: &mut Report) {
+        let Some(life) = self.life() else {
+            report.systems.insert(super::not_running(SEGMENTS), [("state".into(), ANEW.into())].into());
+            return;
+        };
+        // Also where its view was lost: it may be in a view again, and its calls end all the same.
+        let is_out = life.ddss.is_out();
+        let view = life.members.view().filter(|_| !is_out);
+        let (state, runs) = state_of(is_out, view.is_some());
+        report.view = view.map(|view| View {
+            number: view.id.number,
+            members: view.members.iter().map(|member| member.rank.index() as u32).collect(),
+        });
+        let (kept, stats) = (life.ddss.kept(), life.ddss.stats());
+        let said = [
+            ("state", state.to_string()),
+            ("kept", kept.len().to_string()),
+            ("bytes", kept.iter().map(|(_, bytes)| bytes).sum::<u64>().to_string()),
+            ("gets", stats.gets.to_string()),
+            ("puts", stats.puts.to_string()),
+        ];
+        // Calls go to nodes that report the system.
+        let name = if runs { SEGMENTS.to_string() } else { super::not_running(SEGMENTS) };
+        report.systems.insert(name, said.map(|(key, value)| (key.to_string(), value)).into());
+    }
+}
+
+impl<V: Verbs> Life<V> {
+    fn of(rt: &Rt<V>, mesh: Mesh<V>, members: MembersConfig) -> Result<Life<V>, String> {
+        let started = Members::start(rt, &mesh, members).map_err(|why| why.to_string()).and_then(|members| {
+            Ok((Ddss::start_among(rt, &mesh, &members).map_err(|why| why.to_string())?, members))
+        });
+        // The next attempt listens on the same service.
+        let (ddss, members) = started.inspect_err(|_| mesh.close())?;
+        let named = Named::new(rt, &ddss);
+        Ok(Life { mesh, members, ddss, named })
+    }
+}
+
+impl End {
+    /// What the log says.
+    fn told(self) -> &'static str {
+        match self {
+            End::Lost => {
+                "segments: most nodes of its view have begun anew, and so does this one; what it kept is gone"
+            }
+            End::Out => {
+                "segments: the others have left this node out, and it begins anew; what it kept is gone"
+            }
+        }
+    }
+}
+
+/// What is said of a node between two incarnations.
+const ANEW: &str = "begin anew";
+
+/// What a node says of its segments, and whether it serves calls.
+fn state_of(is_out: bool, has_view: bool) -> (&'static str, bool) {
+    match (is_out, has_view) {
+        (true, _) => (ANEW, false),
+        (false, false) => ("waits for a view", false),
+        (false, true) => ("running", true),
+    }
+}
+
+/// Why a call was not served, and whether it may be if it is asked again: what depends on nodes, and not on what was asked, passes.
+fn failed(why: &NamedError) -> Failed {
+    use DdssError::{Absent, Closed, NotExecuted, Out, Send, Slow, Verbs};
+    let is_final = !match why {
+        NamedError::Restless(_) | NamedError::Down(_) => true,
+        NamedError::Ddss(why) => {
+            matches!(
+                why,
+                Absent(_)
+                    | Closed
+                    | DdssError::Memory
+                    | DdssError::Unknown
+                    | NotExecuted(_)
+                    | Out
+                    | Send(_)
+                    | Slow
+                    | Verbs(_)
+            )
+        }
+        _ => false,
+    };
+    Failed { why: why.to_string(), is_final }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use weft_protocols::rt::RtConfig;
+    use weft_protocols::transport::Rank;
+    use weft_sim::choice::Seeded;
+    use weft_sim::fault::Fault;
+    use weft_sim::profile::Profile;
+    use weft_sim::{Config, Fabric, NodeId, Sim};
+    use weft_verbs::Device;
+
+    fn secs(n: u64) -> Nanos {
+        Nanos::from_secs(n)
+    }
+
+    /// Starts the segments of a node, at first or after a crash.
+    fn start(fabric: &Fabric, node: u32) -> Rc<Segments<Sim>> {
+        let nodes = fabric.nodes();
+        let context = fabric.devices(NodeId(node))[0].open().expect("the device opens");
+        let rt = Rt::new(&context, RtConfig::default()).expect("it starts");
+        let names = (0..nodes).map(|n| NodeId(n).to_string()).collect();
+        let mesh = MeshConfig::new(Rank::from_index(node), names);
+        let millis = Nanos::from_millis;
+        let members = MembersConfig { nodes, lease: millis(300), drift: millis(3), patience: millis(300) };
+        let segments = Segments::start(&rt, mesh, members, |why| why.to_string()).expect("it starts");
+        fabric.mount(NodeId(node), Box::new(rt.program()));
+        segments
+    }
+
+    fn crash(fabric: &Fabric, node: u32) {
+        let now = fabric.now();
+        fabric.plan(now, Fault::Crash { node: NodeId(node) }).expect("it runs");
+        fabric.run_until(now + Nanos::from_millis(1));
+    }
+
+    fn back(fabric: &Fabric, node: u32) -> Rc<Segments<Sim>> {
+        fabric.plan(fabric.now(), Fault::Restart { node: NodeId(node) }).expect("it is down");
+        fabric.run_until(fabric.now() + Nanos(1));
+        start(fabric, node)
+    }
+
+    /// Nodes that have met.
+    fn met(nodes: u32) -> (Fabric, Vec<Rc<Segments<Sim>>>) {
+        let profile = Profile::builtin("present-day").expect("it is built in");
+        let fabric = Fabric::new(Config::new(nodes, profile), Box::new(Seeded::new(1))).expect("it can be");
+        let all: Vec<_> = (0..nodes).map(|node| start(&fabric, node)).collect();
+        fabric.run_until(secs(2));
+        assert!(all.iter().all(|of| runs(of) == nodes as usize));
+        (fabric, all)
+    }
+
+    /// How many members its view has, if it serves calls; else none.
+    fn runs(segments: &Segments<Sim>) -> usize {
+        let mut report = Report::default();
+        segments.report(&mut report);
+        let view = report.view.filter(|_| report.systems.contains_key(SEGMENTS));
+        view.map_or(0, |view| view.members.len())
+    }
+
+    /// Of two, each restart of one takes the view of the other, which was to be restarted by hand, and took the view of the first by that.
+    #[test]
+    fn of_two_nodes_either_may_be_restarted_and_both_run_again() {
+        let (fabric, mut all) = met(2);
+        for node in [0, 1, 0] {
+            crash(&fabric, node);
+            all[node as usize] = back(&fabric, node);
+            fabric.run_until(fabric.now() + secs(6));
+            assert_eq!(
+                all.iter().map(|of| runs(of)).collect::<Vec<_>>(),
+                [2, 2],
+                "node {node} was restarted"
+            );
+        }
+    }
+
+    #[test]
+    fn who_is_left_of_a_view_whose_majority_was_restarted_runs_again() {
+        let (fabric, mut all) = met(3);
+        for node in [0, 1] {
+            crash(&fabric, node);
+        }
+        for node in [0, 1] {
+            all[node as usize] = back(&fabric, node);
+        }
+        fabric.run_until(fabric.now() + secs(6));
+        assert!(all.iter().all(|of| runs(of) == 3));
+    }
+
+    #[test]
+    fn a_node_that_leaves_does_not_begin_anew() {
+        let (fabric, all) = met(3);
+        let (leaves, at) = (Rc::clone(&all[2]), fabric.now() + secs(1));
+        drop(all[2].rt.spawn({
+            let rt = all[2].rt.clone();
+            async move {
+                rt.sleep_until(at).await;
+                leaves.leave();
+            }
+        }));
+        fabric.nudge(NodeId(2));
+        fabric.run_until(at + secs(5));
+        assert!(all[2].has_left());
+        assert_eq!(all.iter().map(|of| runs(of)).collect::<Vec<_>>(), [2, 2, 0]);
+    }
+
+    #[test]
+    fn a_node_that_is_out_serves_no_calls_though_it_has_a_view() {
+        assert_eq!(state_of(true, true), ("begin anew", false));
+        assert_eq!(state_of(false, true), ("running", true));
+        assert_eq!(state_of(false, false), ("waits for a view", false));
+    }
+
+    #[test]
+    fn a_node_that_is_down_is_no_mistake_of_who_asks() {
+        assert!(failed(&NamedError::Name).is_final);
+        assert!(!failed(&NamedError::Ddss(DdssError::Absent(Rank::from_index(1)))).is_final);
+        // The next call goes to another node.
+        assert!(!failed(&NamedError::Ddss(DdssError::Out)).is_final);
+        let node = Rank::from_index(1);
+        assert!(!failed(&NamedError::Down(node)).is_final, "it may be started again");
+        assert!(failed(&NamedError::Gone(node)).is_final, "a value that has died stays dead");
+        assert!(failed(&NamedError::Ddss(DdssError::NoSuchNode(node))).is_final);
+    }
+}
