@@ -169,7 +169,7 @@ impl<V: Verbs> Services<V> {
     pub async fn segments(&self, body: &[u8]) -> Result<Vec<u8>, Failed> {
         let Some(Segments { named, .. }) = &self.segments else { return Err(none(super::SEGMENTS)) };
         let request = named::Request::from_bytes(body).map_err(|why| Failed::for_good(why.to_string()))?;
-        fitting(named.serve(request).await.map_err(|why| of_segments(&why))?.to_bytes())
+        fitting(named.serve_in_time(request).await.map_err(|why| of_segments(&why))?.to_bytes())
     }
 
     /// Serves a call to files.
@@ -331,7 +331,7 @@ fn of_files(why: &RemoteError) -> Failed {
 fn of_segments(why: &NamedError) -> Failed {
     use DdssError::{Absent, Closed, NotExecuted, Out, Send, Slow, Verbs};
     let is_final = !match why {
-        NamedError::Restless(_) | NamedError::Down(_) => true,
+        NamedError::Restless(_) | NamedError::Down(_) | NamedError::Late { .. } => true,
         NamedError::Ddss(why) => {
             matches!(
                 why,
@@ -442,6 +442,7 @@ mod tests {
         assert!(!of_segments(&NamedError::Ddss(DdssError::Out)).is_final);
         let node = Rank::from_index(1);
         assert!(!of_segments(&NamedError::Down(node)).is_final, "it may be started again");
+        assert!(!of_segments(&NamedError::Late { changes: true }).is_final, "they may be up again");
         assert!(of_segments(&NamedError::Gone(node)).is_final, "a value that has died stays dead");
         assert!(of_segments(&NamedError::Ddss(DdssError::NoSuchNode(node))).is_final);
     }
