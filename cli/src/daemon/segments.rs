@@ -120,7 +120,7 @@ impl<V: Verbs> Segments<V> {
     pub async fn serve(&self, body: &[u8]) -> Result<Vec<u8>, Failed> {
         let request = Request::from_bytes(body).map_err(|why| Failed::for_good(why.to_string()))?;
         let Some(life) = self.life() else { return Err(Failed::for_now(format!("its segments {ANEW}"))) };
-        let reply = life.named.serve(request).await.map_err(|why| failed(&why))?;
+        let reply = life.named.serve_in_time(request).await.map_err(|why| failed(&why))?;
         Ok(reply.to_bytes())
     }
 
@@ -207,7 +207,7 @@ fn state_of(is_out: bool, has_view: bool) -> (&'static str, bool) {
 fn failed(why: &NamedError) -> Failed {
     use DdssError::{Absent, Closed, NotExecuted, Out, Send, Slow, Verbs};
     let is_final = !match why {
-        NamedError::Restless(_) | NamedError::Down(_) => true,
+        NamedError::Restless(_) | NamedError::Down(_) | NamedError::Late { .. } => true,
         NamedError::Ddss(why) => {
             matches!(
                 why,
@@ -347,6 +347,7 @@ mod tests {
         assert!(!failed(&NamedError::Ddss(DdssError::Out)).is_final);
         let node = Rank::from_index(1);
         assert!(!failed(&NamedError::Down(node)).is_final, "it may be started again");
+        assert!(!failed(&NamedError::Late { changes: true }).is_final, "they may be up again");
         assert!(failed(&NamedError::Gone(node)).is_final, "a value that has died stays dead");
         assert!(failed(&NamedError::Ddss(DdssError::NoSuchNode(node))).is_final);
     }

@@ -43,7 +43,7 @@ impl<V: Verbs> Ddss<V> {
     /// The home cannot be reached any more.
     pub async fn lock(&self, segment: &Segment<V>) -> Result<Held<V>, DdssError> {
         let turn = self.turn(&segment.0).await?;
-        let hold = self.leased().await?;
+        let hold = self.unless_out(self.leased()).await??;
         while !self.acquire(&turn.open).await? {
             if !turn.open.entered.get() {
                 self.enter(&turn.open).await?;
@@ -62,7 +62,7 @@ impl<V: Verbs> Ddss<V> {
             return Ok(None);
         }
         let turn = self.turn(&segment.0).await?;
-        let hold = self.leased().await?;
+        let hold = self.unless_out(self.leased()).await??;
         let acquired = self.acquire(&turn.open).await?;
         Ok(acquired.then(|| Held { ddss: self.clone(), turn, _hold: hold, unlocked: false }))
     }

@@ -60,7 +60,8 @@ struct Entry {
     queue: VecDeque<Asks>,
     /// Its latest version died.
     lost: bool,
-    /// Its length for the first who asked: to one who has it in another length nobody could transfer it.
+    /// Its length for the first who asked, or for those who have had it as an epoch began: to one who has it in another length nobody could
+    /// transfer it.
     len: Option<u32>,
 }
 
@@ -130,6 +131,11 @@ impl Directory {
         self.rebuild.as_mut().is_some_and(|(rebuild, _)| rebuild.on_reported(from, reports))
     }
 
+    /// Whether all have reported, and nobody has gone on by that.
+    pub fn has_all_reports(&self) -> bool {
+        self.rebuild.as_ref().is_some_and(|(rebuild, _)| rebuild.is_complete())
+    }
+
     /// Goes on if all have reported: the book is what they have, but for objects that were `forgotten` meanwhile, and what they ask for is
     /// served. Gives the minipages that are found lost.
     pub fn rebuilt(
@@ -158,6 +164,7 @@ impl Directory {
             let entry = self.pages.entry(page).or_default();
             let was_lost = entry.lost;
             entry.restore(page, restored, out);
+            entry.len = entry.len.or(reported.first().map(|report| report.len));
             lost.extend(Some(page).filter(|_| entry.lost && !was_lost));
         }
         lost.extend(early.into_iter().filter_map(|(page, asks)| {

@@ -58,13 +58,31 @@ impl Manager {
 fn what_is_reported_of_a_forgotten_object_is_in_no_book() {
     let (mut manager, given) = (Manager::new(), Some(node(1)));
     manager.0.begin([node(0), node(1)]);
-    let report = Report { from: node(0), access: Access::Invalid, version: 3, given };
+    let report = Report { from: node(0), access: Access::Invalid, version: 3, len: 64, given };
     assert!(manager.0.on_report(PAGE, report));
     manager.0.forget(PAGE.object);
     assert!(manager.0.on_reported(node(0), 1) && manager.0.on_reported(node(1), 0));
     let forgotten = |object| object == PAGE.object;
     assert_eq!(manager.0.rebuilt(|_| true, forgotten, BOOK, &mut manager.1), []);
     assert_eq!((manager.0.unserved(), manager.0.book().count(), told(&mut manager.1)), (0, 0, vec![]));
+}
+
+/// The manager took over from one that died, and knows no length: a node that wrote the minipage would give it up, and nobody get it.
+#[test]
+fn a_manager_s_heir_tells_the_one_that_has_a_minipage_in_another_length_than_those_who_have_had_it() {
+    let (mut manager, mut out) = (Manager::new().0, Vec::new());
+    manager.begin([node(0)]);
+    let report = Report { from: node(0), access: Write, version: 1, len: 64, given: None };
+    assert!(manager.on_report(PAGE, report) && manager.on_reported(node(0), 1));
+    assert_eq!(manager.rebuilt(|_| true, |_| false, BOOK, &mut out), []);
+    let asks = |from, id, len| {
+        let at = RemoteSlice { len, ..RemoteSlice::default() };
+        Asks { at, ..request(from, id, Write) }
+    };
+    manager.on_request(PAGE, asks(1, 5, 128), BOOK, &mut out);
+    assert_eq!(std::mem::take(&mut out), [(node(1), Message::Otherwise { page: PAGE, id: 5 })]);
+    manager.on_request(PAGE, asks(2, 6, 64), BOOK, &mut out);
+    assert_eq!(told(&mut out), [(0, "transfer")]);
 }
 
 /// The manager took over from one that died: a minipage that nobody has reported may have been written, and is found lost once.

@@ -8,7 +8,9 @@ use super::pins::Purpose;
 use super::reading::Decision;
 use super::service::{Gone, Service};
 use super::shared::PageId;
+use std::future::poll_fn;
 use std::rc::Rc;
+use std::task::{Poll, Waker};
 use weft_verbs::{Verbs, Work};
 
 /// A minipage that a thread may use now, until it waits for anything else.
@@ -64,6 +66,7 @@ pub(super) async fn come<'a, V: Verbs>(
             return Ok(come);
         }
         let turn = Turn::wait(service, page, need, owed);
+        turn.until_it_is_the_first().await;
         service.memory.wait(page, || turn.is_it(purpose) || service.has_failed()).await;
         service.check()?;
         had_turn = true;
@@ -110,6 +113,15 @@ impl<'a, V: Verbs> Turn<'a, V> {
         Turn { service, page, turn, owed }
     }
 
+    /// Waits until there is nobody before it, or the memory has failed: until then nothing that happens is for it.
+    async fn until_it_is_the_first(&self) {
+        poll_fn(|cx| {
+            let behind = self.service.pins.borrow_mut().stands_behind(self.page, self.turn, cx);
+            if behind && !self.service.has_failed() { Poll::Pending } else { Poll::Ready(()) }
+        })
+        .await;
+    }
+
     /// A claim that no grant stays for lets an order go first that waits for the minipage: its node may not get it otherwise.
     fn is_it(&self, purpose: Purpose) -> bool {
         let passes = self.owed || purpose == Purpose::Access || !self.service.order_waits(self.page);
@@ -119,8 +131,9 @@ impl<'a, V: Verbs> Turn<'a, V> {
 
 impl<V: Verbs> Drop for Turn<'_, V> {
     fn drop(&mut self) {
-        self.service.pins.borrow_mut().leave(self.page, self.turn);
+        let next = self.service.pins.borrow_mut().leave(self.page, self.turn);
         // The next one may be able to go now.
+        next.into_iter().for_each(Waker::wake);
         self.service.memory.wake(self.page);
         // So may who frees the minipage: a call that is dropped here may be the last that kept it.
         if self.service.frees.borrow().is_closing() {

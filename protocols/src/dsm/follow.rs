@@ -402,8 +402,8 @@ impl<V: Verbs> Service<V> {
                 }
                 let id = PageId { object: object.cut.object, index };
                 let (access, version, given) = (page.access, page.version, page.given.filter(|_| !page.told));
-                let manager = self.manager(&object, id);
-                let report = Message::Report { page: id, access, version, given };
+                let (manager, len) = (self.manager(&object, id), object.range(index).len() as u32);
+                let report = Message::Report { page: id, access, version, len, given };
                 if !self.deliver(manager, &report, epoch).await {
                     return;
                 }
@@ -452,6 +452,9 @@ impl<V: Verbs> Service<V> {
     /// A report came in. If it was the last, the book is what was reported.
     pub fn after_report(&self, awaited: bool, sends: &mut Sends) {
         self.stats.borrow_mut().out_of_turn += u64::from(!awaited);
+        if !self.directory.borrow().has_all_reports() {
+            return;
+        }
         let nodes = self.nodes();
         let book = self.book();
         let survives = |node| nodes.contains(&node);

@@ -96,8 +96,8 @@ impl<V: Verbs> Service<V> {
             },
             Some(Message::Lost { page, id }) => self.on_lost(page, id),
             Some(Message::Otherwise { page, id }) => self.on_otherwise(page, id),
-            Some(Message::Report { page, access, version, given }) => {
-                let report = Report { from, access, version, given };
+            Some(Message::Report { page, access, version, len, given }) => {
+                let report = Report { from, access, version, len, given };
                 let awaited = self.directory.borrow_mut().on_report(page, report);
                 self.after_report(awaited, &mut sends);
             }

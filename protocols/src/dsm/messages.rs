@@ -48,8 +48,8 @@ pub(super) enum Message<'a> {
     Lost { page: PageId, id: u32 },
     /// To the requestor: another node has asked for the minipage in another length, so what it has cannot be had.
     Otherwise { page: PageId, id: u32 },
-    /// To the manager of a new view: what this node has of the minipage, or had last and gave to that node.
-    Report { page: PageId, access: Access, version: u64, given: Option<Rank> },
+    /// To the manager of a new view: what this node has of the minipage, or had last and gave to that node, and how long it is here.
+    Report { page: PageId, access: Access, version: u64, len: u32, given: Option<Rank> },
     /// To all managers: that were so many reports of this node to this manager.
     Reported { reports: u32 },
     /// To a node that gave the minipage up for one that did not get it: it is to have it again.
@@ -165,10 +165,11 @@ impl Message<'_> {
             }
             Message::Lost { page, id } => head(to, LOST, page, id),
             Message::Otherwise { page, id } => head(to, OTHERWISE, page, id),
-            Message::Report { page, access, version, given } => {
+            Message::Report { page, access, version, len, given } => {
                 head(to, REPORT, page, given.map_or(0, Rank::get));
                 to.push(access as u8);
                 to.extend(version.to_le_bytes());
+                to.extend(len.to_le_bytes());
             }
             Message::Reported { reports } => head(to, REPORTED, NO_PAGE, reports),
             Message::Restore { page, version } => {
@@ -221,8 +222,8 @@ impl Message<'_> {
             LOST => Message::Lost { page, id },
             OTHERWISE => Message::Otherwise { page, id },
             REPORT => {
-                let (access, version) = (Access::of(rest.u8()?)?, rest.u64()?);
-                Message::Report { page, access, version, given: Rank::new(id) }
+                let (access, version, len) = (Access::of(rest.u8()?)?, rest.u64()?, rest.u32()?);
+                Message::Report { page, access, version, len, given: Rank::new(id) }
             }
             REPORTED if page == NO_PAGE => Message::Reported { reports: id },
             RESTORE if id == 0 => Message::Restore { page, version: rest.u64()? },
@@ -294,8 +295,8 @@ mod tests {
             Message::Freed { object: page.object, id, step: Freeing::Forget },
             Message::Lost { page, id },
             Message::Otherwise { page, id },
-            Message::Report { page, access: Access::Read, version, given: None },
-            Message::Report { page, access: Access::Invalid, version, given: Some(to) },
+            Message::Report { page, access: Access::Read, version, len: 64, given: None },
+            Message::Report { page, access: Access::Invalid, version, len: 64, given: Some(to) },
             Message::Reported { reports: 7 },
             Message::Restore { page, version },
             Message::Ended,

@@ -25,6 +25,8 @@ pub(super) struct Report {
     pub access: Access,
     /// The version that it has, or had last.
     pub version: u64,
+    /// How long the minipage is there.
+    pub len: u32,
     /// For whom it gave it up since it last said so.
     pub given: Option<Rank>,
 }
@@ -157,11 +159,11 @@ mod tests {
     }
 
     fn has(from: u32, access: Access, version: u64) -> Report {
-        Report { from: rank(from), access, version, given: None }
+        Report { from: rank(from), access, version, len: 64, given: None }
     }
 
     fn gave(from: u32, version: u64, to: u32) -> Report {
-        Report { from: rank(from), access: Invalid, version, given: Some(rank(to)) }
+        Report { from: rank(from), access: Invalid, version, len: 64, given: Some(rank(to)) }
     }
 
     /// Node 2 has died.

@@ -21,6 +21,7 @@ use crate::transport::{Channel, Mesh, Rank};
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::rc::Rc;
+use std::task::Waker;
 use weft_verbs::{Verbs, Work};
 
 /// The channel of shared memory's messages.
@@ -478,6 +479,8 @@ impl<V: Verbs> Service<V> {
         self.entered.borrow_mut().clear();
         self.frees.borrow_mut().fail();
         self.memory.wake_all();
+        let behind = self.pins.borrow_mut().wakers();
+        behind.into_iter().for_each(Waker::wake);
         self.nothing_more();
     }
 

@@ -4,7 +4,8 @@
 //! advertised sends nothing that could be repeated. So where the options ask for it, an end that has something open with a peer asks
 //! when it heard nothing for half of the interval, and takes the link for dead when it heard nothing for the other half. Anything that
 //! arrives is an answer, and so is what the peer's adapter has done. The question is to the adapter: the link is in doubt, and what the
-//! peer's node says may wait behind a write of its own.
+//! peer's node says may wait behind a write of its own. A node that hangs has an adapter that answers: that one is given up by what is
+//! heard of the node itself.
 
 use super::Failover;
 use super::endpoint::Failure;
@@ -32,13 +33,13 @@ impl<V: Verbs> Sdp<V> {
 
     async fn look_for_life(&self, peer: Rank, half: Nanos) {
         let Shared { rt, mesh, .. } = &*self.shared;
-        let (mut heard, mut asked) = (mesh.heard(peer), false);
+        let (mut answered, mut asked) = (mesh.answered(peer), false);
         while self.has_open(peer) && !mesh.is_closed() {
             rt.sleep(half).await;
-            let now = mesh.heard(peer);
-            if now != heard || mesh.rail(peer).is_none() {
-                // It lives, or its link is known to be dead already.
-                (heard, asked) = (now, false);
+            let now = mesh.answered(peer);
+            if now != answered || mesh.rail(peer).is_none() {
+                // Its link lives, or is known to be dead already.
+                (answered, asked) = (now, false);
             } else if asked {
                 self.count(|stats| &mut stats.found_dead);
                 mesh.suspect(peer);
@@ -90,14 +91,14 @@ impl<V: Verbs> Sdp<V> {
             && !mesh.is_closed()
         {
             self.outbox(peer, |outbox| outbox.keepalive = Some(every));
-            let heard = mesh.heard(peer);
+            let heard = self.heard(peer);
             let shorter = || self.outbox(peer, |outbox| outbox.keepalive != Some(every));
             if self.rests(every, shorter).await {
                 continue;
             }
             if mesh.is_gone(peer) {
                 self.is_no_more(peer);
-            } else if mesh.heard(peer) == heard && self.keepalive(peer).is_some() {
+            } else if self.heard(peer) == heard && self.keepalive(peer).is_some() {
                 // What waits for its acknowledgement asks already.
                 if mesh.oldest_unacknowledged(peer).is_none() {
                     self.ask(peer);

@@ -23,6 +23,8 @@ pub(super) struct Outbox<V: Verbs> {
     pub keepalive: Option<Nanos>,
     /// One-sided operations of streams with the peer that are under way.
     pub under_way: u32,
+    /// Parts of buffers that went there or came from there by one-sided operations.
+    pub moved: u64,
     /// Nothing is started with the peer now.
     pub suspended: Option<Suspended>,
     /// How often that was so.
@@ -39,6 +41,7 @@ impl<V: Verbs> Default for Outbox<V> {
             probes: false,
             keepalive: None,
             under_way: 0,
+            moved: 0,
             suspended: None,
             suspensions: 0,
             asked: None,
@@ -239,12 +242,19 @@ impl<V: Verbs> Sdp<V> {
         rt.deadline(rt.now() + most, changed.until(&mut sooner)).await.is_ok()
     }
 
+    /// Signs that the peer's node lives, as far as streams can tell: what is heard of it, and what goes on of buffers that it has advertised
+    /// or that wait for it, which ends. That its adapter answers is none.
+    pub(super) fn heard(&self, peer: Rank) -> u64 {
+        let moved = self.shared.outboxes.borrow().get(&peer).map_or(0, |outbox| outbox.moved);
+        self.shared.mesh.heard(peer) + moved
+    }
+
     /// Ends when nothing is open with the peer. An acknowledgement of anything is a sign of life. Where every message is acknowledged
     /// and the peer has yet to do something, such as to read what is advertised, it is asked as soon as nothing is heard of it: nothing
     /// else would tell that it is gone.
     async fn look_after(self, peer: Rank) {
         let Shared { rt, mesh, .. } = &*self.shared;
-        let (mut oldest, mut heard) = (mesh.oldest_unacknowledged(peer), mesh.heard(peer));
+        let (mut oldest, mut heard) = (mesh.oldest_unacknowledged(peer), self.heard(peer));
         let mut since = rt.now();
         while self.has_open(peer)
             && !mesh.is_closed()
@@ -260,7 +270,7 @@ impl<V: Verbs> Sdp<V> {
                 break;
             }
             let before = (oldest, heard);
-            (oldest, heard) = (mesh.oldest_unacknowledged(peer), mesh.heard(peer));
+            (oldest, heard) = (mesh.oldest_unacknowledged(peer), self.heard(peer));
             if before.0 != oldest || (oldest.is_none() && before.1 != heard) {
                 since = rt.now();
             } else if oldest.is_none() && self.has_open(peer) {

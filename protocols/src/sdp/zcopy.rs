@@ -137,6 +137,7 @@ impl<V: Verbs> Sdp<V> {
             match mesh.post_list_directly(socket.peer, list).await {
                 Ok(_) => {
                     written += part.len;
+                    self.outbox(socket.peer, |outbox| outbox.moved += 1);
                     continue;
                 }
                 // They go as data.
@@ -234,7 +235,10 @@ impl<V: Verbs> Sdp<V> {
                 false => mesh.post_list(socket.peer, list).await,
             };
             match posted {
-                Ok(_) => brought += part.len,
+                Ok(_) => {
+                    brought += part.len;
+                    self.outbox(socket.peer, |outbox| outbox.moved += 1);
+                }
                 // Its sender cancels it. The user's buffer is free again.
                 Err(OpError::NotExecuted(NotExecuted::OtherRail(_))) => break false,
                 Err(error) if is_repeated(error, &mut tries) => stats.borrow_mut().repeated += 1,

@@ -118,7 +118,7 @@ impl<V: Verbs> Mesh<V> {
         }
         match error {
             None => {
-                shared.with_peer(index, |peer| peer.heard += 1);
+                shared.with_peer(index, |peer| peer.answered += 1);
                 Ok(buffers)
             }
             Some(error) => {

@@ -68,8 +68,10 @@ pub(super) struct Peer<V: Verbs> {
     pub(super) early: VecDeque<Completed<V>>,
     /// Receive buffers whose messages were handed on, to be posted again.
     pub(super) spent: Vec<BufferGuard<V>>,
-    /// Signs of life: frames that arrived, and what its adapter has carried out.
+    /// Frames that arrived.
     pub(super) heard: u64,
+    /// Probes and lists that its adapter has carried out, whatever its node does.
+    pub(super) answered: u64,
     /// How often the connection went over to another rail.
     pub(super) moves: u64,
     /// How often the connection came to stand.
@@ -162,6 +164,7 @@ impl<V: Verbs> Peer<V> {
             early: VecDeque::new(),
             spent: Vec::new(),
             heard: 0,
+            answered: 0,
             moves: 0,
             ups: 0,
             incarnations: 0,

@@ -88,7 +88,7 @@ impl<V: Verbs> Mesh<V> {
         }
     }
 
-    /// Has a peer's adapter answer, which waits for nothing that its node has to say: [`heard`](Mesh::heard) counts that. Where what this
+    /// Has a peer's adapter answer, which waits for nothing that its node has to say: [`answered`](Mesh::answered) counts that. Where what this
     /// node has to say leaves no room for the question, the answer to that is one.
     pub fn touch(&self, peer: Rank) {
         let Some(index) = self.peer(peer) else { return };
@@ -98,15 +98,21 @@ impl<V: Verbs> Mesh<V> {
         let shared = Rc::clone(&self.shared);
         drop(self.shared.rt.spawn(async move {
             if pending.await.0.is_ok() {
-                shared.with_peer(index, |peer| peer.heard += 1);
+                shared.with_peer(index, |peer| peer.answered += 1);
             }
         }));
     }
 
-    /// How many signs of life a peer has given: frames that have arrived, messages, acknowledgements, whatever; and lists of one-sided
-    /// operations that its adapter has carried out, behind which the rest waits.
+    /// How many frames have arrived from a peer: messages, acknowledgements, whatever. While that stays the same its node gives no sign of
+    /// life.
     pub fn heard(&self, from: Rank) -> u64 {
         self.peer(from).map_or(0, |index| self.shared.with_peer(index, |peer| peer.heard))
+    }
+
+    /// How many signs of its link's life a peer has given: frames that have arrived, probes and lists of one-sided operations that its
+    /// adapter has carried out. An adapter does that also for a node that hangs.
+    pub fn answered(&self, of: Rank) -> u64 {
+        self.peer(of).map_or(0, |index| self.shared.with_peer(index, |peer| peer.heard + peer.answered))
     }
 
     /// How long this node's messages may go without acknowledgement, if peers are configured as it is.

@@ -291,3 +291,49 @@ fn a_value_that_died_with_its_home_is_put_anew_and_its_name_removed_by_a_node_th
     assert!(matches!(told[2], Ok(Reply::Value { .. })), "{:?}", told[2]);
     assert_eq!(told[3], Ok(Reply::Removed));
 }
+
+/// A majority of its view has died, so that its lease is over. They are heard of once more, and die again before there is another view.
+#[test]
+fn who_waits_for_a_lease_to_take_a_lock_is_told_when_the_view_is_lost() {
+    let (mut cluster, all) = met();
+    let ends = [false, true].map(|tries| {
+        let (ddss, rt, told) = (all[0].1.clone(), cluster.members[0].rt.clone(), Rc::new(RefCell::new(None)));
+        let tells = Rc::clone(&told);
+        drop(cluster.members[0].rt.spawn(async move {
+            let key = ddss.allocate(VALUE, Placement::Local).await.expect("it fits");
+            let segment = ddss.attach(key).expect("it is there");
+            rt.sleep(ms(40)).await;
+            let locked = match tries {
+                true => ddss.try_lock(&segment).await.map(drop),
+                false => ddss.lock(&segment).await.map(drop),
+            };
+            tells.replace(Some(locked));
+        }));
+        told
+    });
+    cluster.run(ms(5));
+    let others = 1..NODES as usize;
+    for node in others.clone() {
+        cluster.plan(cluster.fabric.now(), Fault::Crash { node: NodeId(node as u32) });
+    }
+    cluster.run(ms(60));
+    assert_eq!(ends.each_ref().map(|end| end.take()), [None, None], "there is no lease");
+    for node in others.clone() {
+        cluster.plan(cluster.fabric.now(), Fault::Restart { node: NodeId(node as u32) });
+    }
+    cluster.run(Nanos(1));
+    let mut again = Vec::new();
+    for node in others.clone() {
+        cluster.members[node] = cluster.start(node as u32);
+        again.push(joins(&cluster, node, ms(4)));
+    }
+    let heard = (0..1_000).any(|_| {
+        cluster.run(us(20));
+        all[0].1.is_out()
+    });
+    assert!(heard, "they say that they have no view");
+    others.for_each(|node| cluster.plan(cluster.fabric.now(), Fault::Crash { node: NodeId(node as u32) }));
+    cluster.run(ms(100));
+    assert!(all[0].0.view().is_none() && again.iter().all(|members| members.view().is_none()));
+    assert_eq!(ends.map(|end| end.take()), [(); 2].map(|()| Some(Err(DdssError::Out))));
+}

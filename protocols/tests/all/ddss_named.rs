@@ -1,13 +1,16 @@
 //! Values by names that are texts, as daemons serve them: on four nodes of a simulated cluster.
 
-use crate::common::{Cluster, Dice, ms, rank, seeds, us};
+use crate::common::{Cluster, Dice, Member, ms, rank, seeds, us};
 use std::cell::RefCell;
 use std::future::Future;
 use std::pin::Pin;
 use std::rc::Rc;
-use weft_protocols::ddss::named::{Named, NamedError, Reply, Request, Row, Seen};
+use weft_protocols::ddss::named::{
+    LARGEST_VALUE, LONGEST_NAME, Named, NamedError, Reply, Request, Row, Seen,
+};
 use weft_protocols::ddss::{Ddss, DdssError, Model, Name, Placement, Spec};
-use weft_sim::Sim;
+use weft_sim::fault::{Fault, Link, Way};
+use weft_sim::{NodeId, Sim};
 use weft_verbs::{Nanos, Wait};
 
 const NODES: u32 = 4;
@@ -266,7 +269,84 @@ fn what_does_not_fit_or_is_otherwise_is_refused_and_changes_nothing() {
     };
     assert!(matches!(desks.ask(1, huge), Err(NamedError::Ddss(DdssError::Impossible(..)))));
     refused(Request::Remove { name: "none".into() }, "there is no segment 'none'");
+    let short =
+        Request::Put { name: "fresh".into(), size: Some(10), model: None, home: None, value: vec![0; 20] };
+    refused(short, "a value of 20 bytes is longer than the size that was asked for, 10");
+    refused(get("fresh"), "there is no segment 'fresh'");
     assert_eq!(value(desks.ask(2, get("load"))).1, b"1");
+}
+
+#[test]
+fn a_value_is_put_without_a_size_up_to_the_largest_that_there_can_be() {
+    let desks = Desks::new(6);
+    for len in [(1 << 19) + 1, 700_000, LARGEST_VALUE as usize] {
+        let name = format!("{len:x>LONGEST_NAME$}");
+        desks.ask(0, put(&name, &vec![7; len])).expect("it is put");
+        assert_eq!(value(desks.ask(1, get(&name))).1.len(), len);
+        desks.ask(2, Request::Remove { name }).expect("it is removed");
+    }
+}
+
+/// Its asker was told so long before, and has asked again. The node that keeps names is cut off at any moment of the call, and comes back.
+#[test]
+fn a_put_that_was_late_is_not_done_later_and_nobody_keeps_what_has_no_name() {
+    const CUT: Nanos = Nanos::from_millis(10);
+    let keeper = number("load").home(NODES).index();
+    let [home, asker] = [1, 2].map(|behind| (keeper + behind) % NODES as usize);
+    let ends = [0; 16].map(|_| Rc::new(RefCell::new(None)));
+    for (end, after) in ends.iter().zip((0..).map(|step| us(20 * step))) {
+        let cluster = Cluster::new(NODES, 8, Wait::Notify);
+        let start = |member: &Member| {
+            let ddss = Ddss::start(&member.rt, &member.mesh).expect("the channel is free");
+            Named::new(&member.rt, &ddss)
+        };
+        let named: Vec<_> = cluster.members.iter().map(start).collect();
+        let asks = |node: usize, at: Nanos, request: Request| {
+            let (told, named, rt) =
+                (Rc::new(RefCell::new(None)), named[node].clone(), cluster.members[node].rt.clone());
+            let tells = Rc::clone(&told);
+            cluster.members[node].at(at, move || {
+                let now = rt.clone();
+                drop(rt.spawn(async move {
+                    let reply = named.serve_in_time(request).await;
+                    tells.replace(Some((now.now(), reply)));
+                }));
+            });
+            told
+        };
+        let put = |value: &[u8]| Request::Put {
+            name: "load".into(),
+            size: None,
+            model: None,
+            home: Some(rank(home)),
+            value: value.into(),
+        };
+        // All that a call takes is connected.
+        asks(asker, us(1), put(b"0"));
+        asks(asker, ms(5), Request::Remove { name: "load".into() });
+        let late = asks(asker, CUT, put(b"1"));
+        let link = Link::Node(NodeId(keeper as u32));
+        cluster.plan(CUT + after, Fault::Cut { link, way: Way::Both, lasts: Some(Nanos::from_secs(60)) });
+        cluster.run(Nanos::from_secs(70));
+        let (at, reply) = late.take().expect("it has ended");
+        end.replace(Some(reply.clone()));
+        let now = cluster.fabric.now();
+        let (kept, got) = (asks(home, now, Request::Kept { after: None }), asks(asker, now, get("load")));
+        cluster.run(ms(50));
+        let (_, kept) = kept.take().expect("it says what it keeps");
+        let (_, got) = got.take().expect("it is asked");
+        match reply {
+            Ok(_) => assert_eq!(value(got).1, b"1", "{after}"),
+            Err(why) => {
+                assert_eq!(why, NamedError::Late { changes: true });
+                assert!(at - CUT < Nanos::from_secs(30), "the control plane waits no longer: {at}");
+                assert_eq!(got, Err(NamedError::Unknown("load".into())), "{after}");
+                assert_eq!(kept, Ok(Reply::Kept { rows: Vec::new(), more: None }), "{after}");
+            }
+        }
+    }
+    let done = ends.iter().filter(|end| matches!(*end.borrow(), Some(Ok(_)))).count();
+    assert!((1..ends.len() - 1).contains(&done), "{ends:?}");
 }
 
 /// No home answers in no time at all.

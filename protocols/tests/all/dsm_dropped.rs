@@ -1,8 +1,8 @@
 //! Shared memory whose users drop calls where they wait, as time-outs and `select` do it: nobody else waits for that, and nobody is counted
 //! twice.
 
-use crate::common::{Cluster, begins, ms};
-use std::cell::Cell;
+use crate::common::{Cluster, begins, ms, us};
+use std::cell::{Cell, RefCell};
 use std::pin::pin;
 use std::rc::Rc;
 use weft_protocols::dsm::{BarrierId, Dsm, DsmError, Grain, Placement, Shared};
@@ -154,4 +154,35 @@ fn a_claim_that_is_dropped_while_it_waits_for_other_memory_holds_up_nobody_who_f
     }));
     cluster.run(ms(10));
     assert!(freed.get().is_some_and(|at| at > ms(5)), "it is not freed when the claim has ended: {freed:?}");
+}
+
+/// Each is woken when it is the first in line, and otherwise when the memory ends.
+#[test]
+fn threads_that_wait_for_one_minipage_have_it_in_turn_past_those_that_give_up_or_are_all_told_of_the_end() {
+    const GIVE_UP: [usize; 3] = [1, 2, 4];
+    for ends in [false, true] {
+        let (cluster, [dsm, _other]) = two();
+        let came = Rc::new(RefCell::new(Vec::new()));
+        for nth in 0..7 {
+            let (rt, dsm, tells) = (cluster.members[0].rt.clone(), dsm.clone(), Rc::clone(&came));
+            drop(cluster.members[0].rt.spawn(async move {
+                // The first one has it when the others come.
+                rt.sleep_until(if nth == 0 { us(1) } else { ms(2) + us(nth as u64) }).await;
+                let deadline = if GIVE_UP.contains(&nth) { ms(4) } else { Nanos::MAX };
+                let (mut thread, words) = (dsm.thread(), words(&dsm));
+                let claim = thread.claim_mut(words, 0..1, deadline).await;
+                tells.borrow_mut().push((nth, claim.as_ref().err().cloned()));
+                rt.sleep(ms(if nth == 0 { 10 } else { 0 })).await;
+                drop(claim);
+            }));
+        }
+        if ends {
+            cluster.members[0].close_at(ms(6));
+        }
+        cluster.run(ms(20));
+        let (late, end) = (Some(DsmError::Deadline), ends.then_some(DsmError::Closed));
+        let had = [3, 5, 6].map(|nth| (nth, end.clone()));
+        let gave_up = GIVE_UP.map(|nth| (nth, late.clone()));
+        assert_eq!(*came.borrow(), [&[(0, None)], &gave_up[..], &had].concat());
+    }
 }

@@ -9,7 +9,7 @@ use weft_protocols::sdp::{Sdp, SdpError, SdpOptions, SdpStream};
 use weft_protocols::transport::Channel;
 use weft_sim::fault::Fault;
 use weft_sim::{NodeId, Sim};
-use weft_verbs::{Nanos, Wait};
+use weft_verbs::{Nanos, Wait, Work};
 
 const PORT: u16 = 9;
 const CHANNEL: Channel = Channel(40);
@@ -50,8 +50,22 @@ async fn perform(call: Call, sdp: &Sdp<Sim>, stream: SdpStream<Sim>) -> Result<(
     }
 }
 
+/// What becomes of a peer.
+#[derive(Clone, Copy, Debug)]
+enum Dies {
+    /// Its machine does nothing any more.
+    Crashes,
+    /// Its program does nothing any more, and its adapter answers.
+    Hangs,
+}
+
 /// How a call ends whose peer crashes while nothing is on its way, and how long after that.
 fn ends(call: Call, options: SdpOptions) -> Option<(Nanos, Result<(), SdpError>)> {
+    ends_as(call, options, Dies::Crashes)
+}
+
+/// The same of a peer that may hang.
+fn ends_as(call: Call, options: SdpOptions, dies: Dies) -> Option<(Nanos, Result<(), SdpError>)> {
     let cluster = Cluster::new(2, 11, Wait::Poll);
     let [(near_rt, near), far] = [0, 1].map(|node| sockets(&cluster.members[node], options));
     accepts_and_rests(far, PORT);
@@ -63,7 +77,14 @@ fn ends(call: Call, options: SdpOptions) -> Option<(Nanos, Result<(), SdpError>)
         let end = perform(call, &near, stream).await;
         tell.set(Some((near_rt.now(), end)));
     }));
-    cluster.plan(begun + CRASH, Fault::Crash { node: NodeId(1) });
+    match dies {
+        Dies::Crashes => cluster.plan(begun + CRASH, Fault::Crash { node: NodeId(1) }),
+        Dies::Hangs => {
+            let rt = cluster.members[1].rt.clone();
+            let hangs = Work::Compute(Nanos::from_secs(60));
+            cluster.members[1].at(begun + CRASH, move || rt.spend(hangs));
+        }
+    }
     cluster.run(Nanos::from_secs(5));
     end.get().map(|(at, end)| (at - (begun + CRASH), end))
 }
@@ -157,6 +178,24 @@ fn a_call_that_has_something_open_with_a_dead_peer_ends_within_give_up_though_ev
         let (took, end) = ends(call, OPTIONS()).unwrap_or_else(|| panic!("{call:?} waits for ever"));
         assert_eq!(end, Err(SdpError::TimedOut), "{call:?}");
         assert!(took <= GIVE_UP + ms(1) && took * 2 >= GIVE_UP, "{call:?}: {took}");
+    }
+}
+
+/// Its adapter answers probes, and carries out what others ask of it.
+#[test]
+fn a_peer_that_hangs_is_given_up_as_one_that_died_though_its_adapter_answers() {
+    for probe in [None, Some(ms(4))] {
+        for call in [Call::Sends, Call::Writes, Call::Receives, Call::Closes] {
+            let (took, end) = ends_as(call, SdpOptions { probe, ..OPTIONS() }, Dies::Hangs)
+                .unwrap_or_else(|| panic!("{call:?}, {probe:?}: waits for ever"));
+            assert_eq!(end, Err(SdpError::TimedOut), "{call:?}, {probe:?}");
+            assert!(took <= GIVE_UP + ms(1) && took * 2 >= GIVE_UP, "{call:?}, {probe:?}: {took}");
+        }
+        let keepalive = ms(20);
+        let reads = SdpOptions { probe, keepalive: Some(keepalive), ..OPTIONS() };
+        let (took, end) = ends_as(Call::Reads, reads, Dies::Hangs).expect("it is told");
+        assert_eq!(end, Err(SdpError::TimedOut), "{probe:?}");
+        assert!(took <= keepalive * 2 + GIVE_UP + ms(1) && took * 2 >= GIVE_UP, "{probe:?}: {took}");
     }
 }
 

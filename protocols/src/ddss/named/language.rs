@@ -151,6 +151,11 @@ const SAME: u8 = 6;
 const SHORTEST_ROW: usize = 2 + 8 + 4 + 4 + 8 + 5;
 
 impl Request {
+    /// Whether something may be another than before, once it was done.
+    pub fn changes(&self) -> bool {
+        matches!(self, Request::Put { .. } | Request::Remove { .. })
+    }
+
     /// Its bytes.
     ///
     /// # Panics

@@ -14,6 +14,7 @@ pub use language::{MalformedCall, Reply, Request, Row, Seen, Which};
 use super::{Ddss, DdssError, Key, Model, Name, Placement, Segment, Spec};
 use crate::rt::Rt;
 use crate::transport::Rank;
+use std::cell::Cell;
 use thiserror::Error;
 use weft_verbs::{Nanos, Verbs};
 
@@ -31,6 +32,9 @@ const LOOK: Nanos = Nanos::from_millis(20);
 
 /// The longest that a get waits for a new version.
 pub const LONGEST_WAIT: Nanos = Nanos::from_secs(20);
+
+/// How long a call may take: longer than a get that waits, and shorter than the control plane waits for what a node answers.
+const PATIENCE: Nanos = Nanos::from_secs(25);
 
 /// How often a call looks for the segment of a name that others bind and remove meanwhile.
 const TRIES: u32 = 4;
@@ -54,6 +58,14 @@ pub enum NamedError {
         /// Its length.
         len: usize,
         /// How long it may be.
+        most: usize,
+    },
+    /// It is longer than its asker wants values of the name to be, which is not there yet.
+    #[error("a value of {len} bytes is longer than the size that was asked for, {most}")]
+    LongerThanAsked {
+        /// Its length.
+        len: usize,
+        /// How long values were to be.
         most: usize,
     },
     /// It is there, and is otherwise.
@@ -86,9 +98,20 @@ pub enum NamedError {
     /// The node is down that keeps the name, or is to keep the value. It may be back when it is asked again.
     #[error("node {node} is down, which is to be asked: ask again when it is back", node = .0.index())]
     Down(Rank),
+    /// Nodes took too long, or went away.
+    #[error("not all nodes answered for {} s{}: are they all up?", PATIENCE.as_secs_f64(), unknown(*.changes))]
+    Late {
+        /// Whether it may have changed something.
+        changes: bool,
+    },
     /// The segments say why.
     #[error("{0}")]
     Ddss(DdssError),
+}
+
+/// A call that only looks does nothing.
+fn unknown(changes: bool) -> &'static str {
+    if changes { ", and nobody knows what they did" } else { "" }
 }
 
 impl NamedError {
@@ -185,7 +208,18 @@ impl<V: Verbs> Named<V> {
         Named { rt: rt.clone(), ddss: ddss.clone() }
     }
 
-    /// Does what is asked.
+    /// Does what is asked within 25 s, or gives up. Nothing is put later: who was told nothing asks again, and an older value would take the
+    /// place of a newer one. A release that a node was asked for it may carry out later.
+    ///
+    /// # Errors
+    /// See [`NamedError`].
+    pub async fn serve_in_time(&self, request: Request) -> Result<Reply, NamedError> {
+        let changes = request.changes();
+        let served = self.rt.deadline(self.rt.now() + PATIENCE, self.serve(request)).await;
+        served.unwrap_or(Err(NamedError::Late { changes }))
+    }
+
+    /// Does what is asked, and waits for nodes as long as it takes. A call may be dropped: what it had made and has no name is released.
     ///
     /// # Errors
     /// See [`NamedError`].
@@ -305,7 +339,7 @@ impl<V: Verbs> Named<V> {
     ) -> Result<Option<Reply>, NamedError> {
         let most = wanted.size.map_or_else(|| usual(value.len()), |size| size as usize);
         if value.len() > most {
-            return Err(NamedError::TooLong { name: name.into(), len: value.len(), most });
+            return Err(NamedError::LongerThanAsked { len: value.len(), most });
         }
         let size = Envelope::len(name.len()) + most;
         let model = wanted.model.unwrap_or(Model::Version);
@@ -313,11 +347,14 @@ impl<V: Verbs> Named<V> {
         let spec = Spec { size: size.try_into().map_err(impossible)?, model };
         let home = wanted.home.unwrap_or_else(|| number(name).home(self.ddss.0.mesh.size()));
         let key = self.ddss.allocate(spec, Placement::On(home)).await.map_err(NamedError::of_keeper)?;
+        let nameless = Nameless { named: self, key: Cell::new(Some(key)) };
         let bound = async {
             let version = self.ddss.put(&self.ddss.attach(key)?, &Envelope::seal(name, value, size)).await?;
             self.ddss.bind_instead(number(name), Some(key), gone).await.map(|()| version)
         };
-        match bound.await {
+        let bound = bound.await;
+        nameless.key.set(None);
+        match bound {
             Ok(version) => Ok(Some(Reply::Put { version, home: key.home() })),
             Err(why) => {
                 // Nobody knows its key.
@@ -426,6 +463,22 @@ impl<V: Verbs> Named<V> {
     }
 }
 
+/// A segment that was made and has no name yet: nobody else knows its key. If the call is dropped, a task of the node releases it.
+struct Nameless<'a, V: Verbs> {
+    named: &'a Named<V>,
+    key: Cell<Option<Key>>,
+}
+
+impl<V: Verbs> Drop for Nameless<'_, V> {
+    fn drop(&mut self) {
+        let Named { rt, ddss } = self.named;
+        if let Some(key) = self.key.take() {
+            let ddss = ddss.clone();
+            drop(rt.spawn(async move { drop(ddss.release(key).await) }));
+        }
+    }
+}
+
 /// What a put says of the segment, if it says anything.
 #[derive(Clone, Copy)]
 struct Wanted {
@@ -448,9 +501,9 @@ fn check(name: &str) -> Result<(), NamedError> {
     fits.then_some(()).ok_or(NamedError::Name)
 }
 
-/// How long values may be if nobody says it: a value of this one's length, and room to grow.
+/// How long values may be if nobody says it: a value of this one's length, and room to grow as far as there can be any.
 fn usual(len: usize) -> usize {
-    len.max(64).next_power_of_two()
+    len.max(64).next_power_of_two().min(LARGEST_VALUE as usize).max(len)
 }
 
 #[cfg(test)]
