@@ -160,6 +160,23 @@ fn of_names_alone_a_call_tells_all_that_the_server_has_told_it() {
 }
 
 #[test]
+fn files_begin_at_the_servers_in_turn_and_so_do_those_of_one_server() {
+    at_a_client(async |asker| {
+        let mut first = Vec::new();
+        for (name, servers) in [("a", Some(1)), ("b", Some(1)), ("c", None), ("d", None)] {
+            let made = asker.ask(Request::Create { name: name.into(), strip: None, servers }).await;
+            let Ok(Reply::Stat { handle, layout, .. }) = made else { panic!("{made:?}") };
+            asker.write(name, handle, 0, name.as_bytes()).await.expect("it is written");
+            assert_eq!(asker.read(name, handle, 0, 9).await, name.as_bytes());
+            let found = asker.ask(Request::Stat { name: name.into() }).await;
+            assert_eq!(found, Ok(Reply::Stat { handle, size: 1, layout }));
+            first.push((layout.first(), layout.servers()));
+        }
+        assert_eq!(first, [(0, 1), (1, 1), (0, 2), (1, 2)]);
+    });
+}
+
+#[test]
 fn what_is_another_file_by_now_or_too_much_or_cannot_be_is_refused() {
     at_a_client(async |asker| {
         let old = asker.create("data", None).await.expect("it is made");

@@ -18,8 +18,8 @@ pub(super) struct Close {
 }
 
 impl<V: Verbs> Pario<V> {
-    /// Makes a file and opens it: over all servers, unless a distribution says otherwise. It has no object before its first
-    /// write.
+    /// Makes a file and opens it: over all servers from the next one in turn, unless a distribution says otherwise. It has no object before
+    /// its first write.
     ///
     /// # Errors
     ///
