@@ -112,9 +112,10 @@ impl FsConfig {
         if data > least { data } else { least }
     }
 
-    /// The distribution of a file unless it is told otherwise: over all servers, the first strip at the directory's home.
+    /// What a file is made with unless another distribution is said: over all servers, from the next one in turn.
     pub fn layout(&self) -> Distribution {
-        Distribution::stripe(Distribution::STRIP, self.servers as u16, 0).unwrap_or(Distribution::single(0))
+        let all = Distribution::stripe(Distribution::STRIP, self.servers as u16, Distribution::IN_TURN);
+        all.unwrap_or(Distribution::single(0))
     }
 
     /// Places that one client has at most.

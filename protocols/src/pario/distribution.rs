@@ -18,8 +18,11 @@ impl Distribution {
     /// The strip that a file has unless it is told otherwise, in bytes.
     pub const STRIP: u32 = 1 << 20;
 
-    /// Strips of so many bytes over so many servers, the first of them on server `first` of the cluster, from 0. `None`
-    /// where strips or servers are zero.
+    /// In the place of a first server: as it makes the file, the directory's home takes the next one in turn.
+    pub const IN_TURN: u16 = u16::MAX;
+
+    /// Strips of so many bytes over so many servers, the first of them on server `first` of the cluster, from 0, or
+    /// [in turn](Distribution::IN_TURN). `None` where strips or servers are zero.
     pub const fn stripe(strip: u32, servers: u16, first: u16) -> Option<Distribution> {
         match (strip, servers) {
             (0, _) | (_, 0) => None,
@@ -45,6 +48,14 @@ impl Distribution {
     /// The server of the first strip.
     pub const fn first(self) -> u16 {
         self.first
+    }
+
+    /// The distribution of the `number`-th file of a cluster of so many servers, if it was asked for with this one.
+    pub(super) const fn of_file(self, number: u64, servers: u32) -> Distribution {
+        match self.first {
+            Distribution::IN_TURN => Distribution { first: (number % servers as u64) as u16, ..self },
+            _ => self,
+        }
     }
 
     /// Whether a cluster of so many servers can hold it.

@@ -14,7 +14,11 @@ use weft_verbs::{Nanos, Wait};
 
 /// Runs what an asker at a node without a server does, to its end.
 fn at_a_client<F: Future<Output = ()> + 'static>(does: impl FnOnce(Asker) -> F + 'static) {
-    let config = FsConfig { storage: Storage::Memory { most: 1 << 24 }, ..FsConfig::new(2) };
+    at_a_client_by(Wire::Verbs, does);
+}
+
+fn at_a_client_by<F: Future<Output = ()> + 'static>(wire: Wire, does: impl FnOnce(Asker) -> F + 'static) {
+    let config = FsConfig { storage: Storage::Memory { most: 1 << 24 }, wire, ..FsConfig::new(2) };
     let cluster = Cluster::with_messages(4, 1, Wait::Notify, config.max_message());
     let start = |member: &Member| Pario::start(&member.rt, &member.mesh, config);
     let files: Vec<_> = cluster.members.iter().map(|m| start(m).expect("the channel is free")).collect();
@@ -133,12 +137,42 @@ fn names_that_are_told_in_parts_are_asked_for_once_each() {
         let before = asked();
         assert_eq!(asker.1.readdir("").await.map(|all| all.len()), Ok(600));
         let (at_once, before) = (asked() - before, asked());
-        let (first, more) = asker.list("", "", false).await;
-        let (second, even_more) = asker.list("", &first[255].name, false).await;
-        let (third, _) = asker.list("", &second[255].name, false).await;
+        let (first, more) = asker.list("", "", true).await;
+        let (second, even_more) = asker.list("", &first[255].name, true).await;
+        let (third, _) = asker.list("", &second[255].name, true).await;
         assert_eq!((first.len(), more, second.len(), even_more, third.len()), (256, true, 256, true, 88));
         // An answer may have names of two parts.
         assert!(asked() - before <= at_once + 3, "{} and {at_once}", asked() - before);
+    });
+}
+
+/// By a byte stream the directory's server tells thousands at once, and looks for each of them.
+#[test]
+fn of_names_alone_a_call_tells_all_that_the_server_has_told_it() {
+    at_a_client_by(Wire::Tcp, async |asker| {
+        for n in 0..600 {
+            asker.ask(Request::MakeDirectory { path: n.to_string() }).await.expect("it is made");
+        }
+        let before = asker.1.stats().asked;
+        let (names, more) = asker.list("", "", false).await;
+        assert_eq!((names.len(), more, asker.1.stats().asked - before), (600, false, 1));
+    });
+}
+
+#[test]
+fn files_begin_at_the_servers_in_turn_and_so_do_those_of_one_server() {
+    at_a_client(async |asker| {
+        let mut first = Vec::new();
+        for (name, servers) in [("a", Some(1)), ("b", Some(1)), ("c", None), ("d", None)] {
+            let made = asker.ask(Request::Create { name: name.into(), strip: None, servers }).await;
+            let Ok(Reply::Stat { handle, layout, .. }) = made else { panic!("{made:?}") };
+            asker.write(name, handle, 0, name.as_bytes()).await.expect("it is written");
+            assert_eq!(asker.read(name, handle, 0, 9).await, name.as_bytes());
+            let found = asker.ask(Request::Stat { name: name.into() }).await;
+            assert_eq!(found, Ok(Reply::Stat { handle, size: 1, layout }));
+            first.push((layout.first(), layout.servers()));
+        }
+        assert_eq!(first, [(0, 1), (1, 1), (0, 2), (1, 2)]);
     });
 }
 

@@ -50,7 +50,10 @@ async fn fills_and_empties(files: Pario<Sim>) -> Result<[u32; 4], FsError> {
         // Names take room, too: there are more of them than the room that is kept for a hundred.
         let named = fill_names(&files, if nth % 2 == 0 { 300 } else { 0 }).await?;
         let written = fill(&files, "written", 4 << 10).await?;
-        top_up(&files, "written0").await?;
+        // Of two servers each has one of them.
+        for path in ["written0", "written1"] {
+            top_up(&files, path).await?;
+        }
         let empty = fill(&files, "empty", 0).await?;
         // What frees nothing first.
         for number in 0..named {

@@ -18,8 +18,8 @@ pub(super) struct Close {
 }
 
 impl<V: Verbs> Pario<V> {
-    /// Makes a file and opens it: over all servers, unless a distribution says otherwise. It has no object before its first
-    /// write.
+    /// Makes a file and opens it: over all servers from the next one in turn, unless a distribution says otherwise. It has no object before
+    /// its first write.
     ///
     /// # Errors
     ///
@@ -171,16 +171,16 @@ impl<V: Verbs> Pario<V> {
     ///
     /// There is no such directory, or its server cannot be reached.
     pub async fn readdir(&self, directory: &str) -> Result<Vec<DirEntry>, FsError> {
-        self.readdir_behind(directory, None, usize::MAX).await
+        self.readdir_behind(directory, None, usize::MAX).await.map(|(all, _)| all)
     }
 
-    /// The same behind a name: so many at least, or all that there are.
+    /// The same behind a name: so many at least, and whether there are more; or all that there are.
     pub(in super::super) async fn readdir_behind(
         &self,
         directory: &str,
         name: Option<Name>,
         least: usize,
-    ) -> Result<Vec<DirEntry>, FsError> {
+    ) -> Result<(Vec<DirEntry>, bool), FsError> {
         let directory = Path::directory(directory)?;
         let mut all: Vec<DirEntry> = Vec::new();
         loop {
@@ -194,7 +194,7 @@ impl<V: Verbs> Pario<V> {
                         return Err(FsError::Nonsense);
                     }
                     if !more || all.len() >= least {
-                        return Ok(all);
+                        return Ok((all, more));
                     }
                 }
                 _ => return Err(FsError::Nonsense),

@@ -1,6 +1,6 @@
 //! Requests and replies as bytes.
 
-use super::{Distribution, Handle, MalformedCall};
+use super::{DirEntry, Distribution, Handle, MalformedCall};
 use crate::bytes::{Reader, Writer};
 
 /// What is asked.
@@ -132,8 +132,17 @@ const REMOVE_DIRECTORY: u8 = 9;
 const RENAME: u8 = 10;
 const TRUNCATE: u8 = 11;
 
-/// The fewest bytes of what a directory has.
+/// The fewest bytes of what a directory has: those beside its name.
 const SHORTEST_NAME: usize = 2 + 1 + 1 + 8;
+
+/// How many of the first names a reply of so many bytes has room for.
+pub(super) fn fitting(names: &[DirEntry], mut room: usize) -> usize {
+    let fits = |entry: &&DirEntry| {
+        let left = room.checked_sub(SHORTEST_NAME + entry.name.as_str().len());
+        left.inspect(|left| room = *left).is_some()
+    };
+    names.iter().take_while(fits).count()
+}
 
 impl Request {
     /// Whether nothing else comes of it if it is done twice: all that changes no names and cuts nothing off. (What changes names is asked
@@ -331,6 +340,7 @@ impl Reply {
 
 #[cfg(test)]
 mod tests {
+    use super::super::Name;
     use super::*;
     use proptest::prelude::*;
 
@@ -381,6 +391,23 @@ mod tests {
         fn requests_and_replies_survive_their_bytes(request in requests(), reply in replies()) {
             prop_assert_eq!(Request::from_bytes(&request.to_bytes()), Ok(request));
             prop_assert_eq!(Reply::from_bytes(&reply.to_bytes()), Ok(reply));
+        }
+
+        #[test]
+        fn as_many_names_are_told_as_there_is_room_for(
+            names in prop::collection::vec("[a-z]{1,40}", 0..40),
+            room in 0..1_000_usize,
+        ) {
+            let entry = |name: &String| DirEntry { name: Name::new(name).expect("one"), is_directory: false };
+            let all: Vec<DirEntry> = names.iter().map(entry).collect();
+            let len = |told: usize| {
+                let listed = |name: &String| Listed { name: name.clone(), is_directory: false, size: Some(7) };
+                let entries = names[..told].iter().map(listed).collect();
+                Reply::Names { entries, more: true }.to_bytes().len()
+            };
+            let told = fitting(&all, room);
+            prop_assert!(len(told) <= len(0) + room);
+            prop_assert!(told == names.len() || len(told + 1) > len(0) + room);
         }
 
         #[test]

@@ -18,7 +18,7 @@ use weft_verbs::{Nanos, Verbs, VerbsError};
 /// The most bytes that one call reads or writes.
 pub const MOST: u32 = 96 * 1_024;
 
-/// The most names that one call tells, with up to 256 bytes each.
+/// The most names of which one call tells the sizes. Of names alone it tells as many as there is room for, and asks for no fewer.
 const NAMES: usize = 256;
 
 /// How long a call may take, and those included that begin anew: servers that restart are back by then.
@@ -159,13 +159,14 @@ impl<V: Verbs> Remote<V> {
             "" => None,
             name => Some(Name::new(name).ok_or_else(|| of(name)(FsError::Path(name.to_string())))?),
         };
-        // One more than is told says that there is more.
-        let names = self.files.readdir_behind(directory, after, NAMES + 1).await.map_err(of(directory))?;
-        let mut names = names.into_iter();
-        let some: Vec<DirEntry> = names.by_ref().take(NAMES).collect();
-        let more = names.next().is_some();
-        let mut entries = Vec::with_capacity(some.len());
-        for DirEntry { name, is_directory } in some {
+        let names = self.files.readdir_behind(directory, after, NAMES).await;
+        let (mut names, mut more) = names.map_err(of(directory))?;
+        // By byte streams the directory's server tells thousands at once.
+        let told = if sizes { NAMES.min(names.len()) } else { language::fitting(&names, MOST as usize) };
+        more |= told < names.len();
+        names.truncate(told);
+        let mut entries = Vec::with_capacity(told);
+        for DirEntry { name, is_directory } in names {
             let path = format!("{}/{name}", directory.trim_end_matches('/'));
             let size = if sizes && !is_directory { self.size(&path).await? } else { None };
             entries.push(Listed { name: name.to_string(), is_directory, size });

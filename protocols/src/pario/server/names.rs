@@ -74,9 +74,10 @@ impl Change {
 pub(super) struct Names {
     tree: Tree,
     inodes: BTreeMap<Handle, Inode>,
-    /// Those of them that have no name and whose objects are not being removed: few, once all nodes have said what they have open, and
-    /// looked at after every batch from then on.
+    /// Those of them that have no name and whose objects are not being removed.
     unlinked: BTreeSet<Handle>,
+    /// Those of these that nobody has had open since the last look at them: they may end. The others may be many, and no batch looks at them.
+    idle: BTreeSet<Handle>,
     /// Those of them that end, as the log has said since an earlier life, until this one removes their objects.
     found_ending: Vec<Handle>,
     /// How many handles were given out.
@@ -151,6 +152,15 @@ impl Names {
             self.unlinked.remove(&handle);
         } else if self.knows(handle) {
             self.unlinked.insert(handle);
+            self.note_if_idle(handle);
+        }
+    }
+
+    /// A file that has no name may end, if nobody has it open.
+    fn note_if_idle(&mut self, handle: Handle) {
+        let is_open = self.inodes.get(&handle).is_none_or(|inode| !inode.opens.is_empty());
+        if !is_open && self.unlinked.contains(&handle) {
+            self.idle.insert(handle);
         }
     }
 
@@ -158,6 +168,7 @@ impl Names {
     fn remove(&mut self, handle: Handle) {
         self.inodes.remove(&handle);
         self.unlinked.remove(&handle);
+        self.idle.remove(&handle);
     }
 
     fn set_ending(&mut self, handle: Handle, ending: bool) {
@@ -183,7 +194,10 @@ impl Names {
                 to
             }
             Change::Unlink { path } => path,
-            Change::Ending { handle } => return self.set_ending(*handle, false),
+            Change::Ending { handle } => {
+                self.set_ending(*handle, false);
+                return self.note_if_idle(*handle);
+            }
             // What has ended is not there again for that: it will be ended once more.
             Change::Ended { .. } => return,
             Change::Attributes { handle, before, .. } => {
@@ -219,6 +233,7 @@ impl Names {
             return if earlier { Ok(()) } else { Err(Refusal::Stale) };
         };
         inode.closed(from, false);
+        self.note_if_idle(handle);
         Ok(())
     }
 
@@ -392,6 +407,13 @@ impl Names {
         for inode in self.inodes.values_mut() {
             inode.closed(client, true);
         }
+        self.look_at_all();
+    }
+
+    /// All files without a name may end that nobody has open.
+    fn look_at_all(&mut self) {
+        let unlinked: Vec<Handle> = self.unlinked().collect();
+        unlinked.into_iter().for_each(|handle| self.note_if_idle(handle));
     }
 
     /// Files that nobody can reach any more: each is told once, as what is to be in the log.
@@ -400,8 +422,8 @@ impl Names {
         if !self.unheard.is_empty() {
             return Vec::new();
         }
-        let unlinked: Vec<Handle> = self.unlinked().collect();
-        unlinked.into_iter().filter_map(|handle| self.end_if_unused(handle)).collect()
+        let idle = std::mem::take(&mut self.idle);
+        idle.into_iter().filter_map(|handle| self.end_if_unused(handle)).collect()
     }
 
     /// A file is told to end if nobody can reach it any more.
@@ -477,6 +499,7 @@ impl Names {
         }
         let linked: BTreeSet<Handle> = names.files().map(|(_, handle)| handle).collect();
         names.unlinked = names.inodes.keys().copied().filter(|handle| !linked.contains(handle)).collect();
+        names.look_at_all();
         names.answered = Answered::decode(from)?;
         Some(names)
     }

@@ -181,7 +181,84 @@ fn a_place_has_a_byte_at_least() {
     assert_eq!(names.place(rank(0), handle, (1, 5)).map(|(at, _)| at), Ok(5));
 }
 
-/// Each batch of a home looks at all files without a name.
+/// A program that makes a file, removes its name and keeps it open has a temporary file, and there may be many of these.
+#[test]
+fn files_that_stay_open_without_a_name_cost_no_batch_a_look() {
+    let mut names = Names::default();
+    let made: Vec<Handle> = (0..100)
+        .map(|n| {
+            let (handle, _) = names.create(0, rank(0), name(&format!("f{n}")), LAYOUT).unwrap();
+            names.unlink(&name(&format!("f{n}"))).unwrap();
+            handle
+        })
+        .collect();
+    names.close(rank(0), made[7], false).unwrap();
+    assert_eq!(names.idle.iter().collect::<Vec<_>>(), [&made[7]]);
+    let ending = Change::Ending { handle: made[7] };
+    assert_eq!(names.unused(), [ending.clone()]);
+    assert!(names.idle.is_empty());
+    names.undo(&ending, None);
+    assert_eq!(names.unused(), [ending], "what said so found no room");
+}
+
+/// A home looks at those alone that were closed or lost their names since it last did.
+#[test]
+fn a_file_without_a_name_ends_as_soon_as_nobody_has_it_open_whatever_is_done_and_taken_back() {
+    let (mut names, mut files) = (Names::default(), BTreeSet::new());
+    let (mut done, mut state) = (Vec::new(), 11_u32);
+    let mut below = |n: u32| {
+        state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+        (state >> 16) % n
+    };
+    let (mut ended, mut again) = (0, 0);
+    for _ in 0..5_000 {
+        let (path, to) = (name(&format!("f{}", below(8))), name(&format!("f{}", below(8))));
+        let (client, any) = (rank(below(3)), files.iter().nth(below(8) as usize).copied());
+        match below(9) {
+            0 | 1 => {
+                let made = names.create(0, client, path, LAYOUT);
+                files.extend(made.iter().map(|(handle, _)| *handle));
+                done.extend(made.map(|(_, change)| (change, None)));
+            }
+            2 => done.extend(names.unlink(&path).map(|(handle, change)| (change, Some(handle)))),
+            3 => {
+                done.extend(names.rename(path, to, true).ok().flatten().map(|(lost, change)| (change, lost)))
+            }
+            4 => {
+                if let Some((change, lost)) = done.pop() {
+                    names.undo(&change, lost);
+                    again += usize::from(matches!(change, Change::Ending { .. }));
+                }
+            }
+            5 => drop(names.open(client, &path)),
+            6 => any.into_iter().for_each(|handle| drop(names.close(client, handle, false))),
+            7 if below(20) == 0 => names.forget(client),
+            7 => {
+                let all = names.unused();
+                ended += all.len();
+                done.extend(all.into_iter().map(|change| (change, None)));
+            }
+            _ => {
+                // All that was done is durable.
+                for (change, _) in done.drain(..) {
+                    let Change::Ending { handle } = change else { continue };
+                    names.remove_if_ending(handle);
+                    names.apply(&Change::Ended { handle });
+                }
+            }
+        }
+        files.retain(|handle| names.knows(*handle));
+        let ends = |inode: &Inode| inode.opens.is_empty() && !inode.ending;
+        let all: Vec<Change> = names
+            .unlinked()
+            .filter(|handle| names.inodes.get(handle).is_some_and(ends))
+            .map(|handle| Change::Ending { handle })
+            .collect();
+        assert_eq!(names.clone().unused(), all);
+    }
+    assert!(ended > 100 && again > 10, "{ended} ended, {again} of them once more");
+}
+
 #[test]
 fn files_without_a_name_are_kept_apart_from_all_others_whatever_is_done_and_taken_back() {
     let mut names = Names::default();

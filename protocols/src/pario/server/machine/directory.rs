@@ -391,10 +391,12 @@ fn carry_out(
         of.answer(kept)
     };
     let answer = match request {
-        Request::Create { layout, .. } if !layout.fits(of.servers) => Err(Refusal::Distribution),
-        Request::Create { path, layout } => names
-            .create(of.me, from, path, layout)
-            .map(|(handle, change)| changes(change, Kept::Opened { handle, layout })),
+        Request::Create { path, layout } => match layout.of_file(names.given(), of.servers) {
+            layout if !layout.fits(of.servers) => Err(Refusal::Distribution),
+            layout => names
+                .create(of.me, from, path, layout)
+                .map(|(handle, change)| changes(change, Kept::Opened { handle, layout })),
+        },
         Request::Open { path } => {
             let opened = names.open(from, &path);
             opened.map(|(handle, layout)| of.answer(Kept::Opened { handle, layout }))

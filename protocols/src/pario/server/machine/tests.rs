@@ -220,6 +220,24 @@ fn an_unlinked_file_is_removed_everywhere_before_that_is_answered() {
     assert!(bench.is_empty());
 }
 
+/// All small files would lie on one server else, whatever the number of these.
+#[test]
+fn a_file_begins_at_the_next_server_in_turn_unless_its_first_one_is_said() {
+    let mut bench = Bench::new(CONFIG);
+    let first = [Distribution::IN_TURN, Distribution::IN_TURN, 0, Distribution::IN_TURN, 1, 2];
+    let made = (1..).zip(first).map(|(id, first)| {
+        let (path, layout) =
+            (Path::new(&id.to_string()).unwrap(), Distribution::stripe(8, 2, first).unwrap());
+        match &answers(bench.ask(id, Request::Create { path, layout }))[..] {
+            [(_, Answer::Opened { layout, .. })] => Ok(layout.first()),
+            [(_, Answer::Refused(why))] => Err(*why),
+            other => panic!("{other:?}"),
+        }
+    });
+    let made: Vec<_> = made.collect();
+    assert_eq!(made, [Ok(0), Ok(1), Ok(0), Ok(1), Ok(1), Err(Refusal::Distribution)]);
+}
+
 #[test]
 fn what_no_client_of_this_version_asks_is_refused() {
     let mut bench = Bench::new(CONFIG);
