@@ -42,6 +42,8 @@ pub(crate) struct World {
     /// There is no memory for more regions; how often that was said.
     pub(crate) refuse_regions: bool,
     pub(crate) regions_refused: u32,
+    /// There is memory for no longer ones.
+    pub(crate) longest_region: Option<usize>,
     /// How often the content of a region was read.
     pub(crate) reads: u32,
     pub(crate) polls: u32,
@@ -217,7 +219,7 @@ impl ProtectionDomain<V> for Fake {
     fn alloc_mr(&self, len: usize, _access: AccessFlags) -> Result<Fake> {
         {
             let mut world = self.world.borrow_mut();
-            if world.refuse_regions {
+            if world.refuse_regions || world.longest_region.is_some_and(|longest| len > longest) {
                 world.regions_refused += 1;
                 return Err(VerbsError::Exhausted { what: "memory", limit: 0 });
             }
