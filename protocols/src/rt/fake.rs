@@ -38,6 +38,8 @@ pub(crate) struct World {
     pub(crate) rejected: Vec<CmId>,
     pub(crate) disconnected: Vec<CmId>,
     pub(crate) async_events: VecDeque<AsyncEvent>,
+    /// The port has no link.
+    pub(crate) no_link: bool,
     pub(crate) regions: u32,
     /// There is no memory for more regions; how often that was said.
     pub(crate) refuse_regions: bool,
@@ -172,7 +174,7 @@ impl Context<V> for Fake {
     }
     fn port_attr(&self, _port: u8) -> Result<PortAttr> {
         Ok(PortAttr {
-            state: PortState::Active,
+            state: if self.world.borrow().no_link { PortState::Down } else { PortState::Active },
             link_layer: LinkLayer::InfiniBand,
             max_mtu: Mtu::B4096,
             active_mtu: Mtu::B2048,
