@@ -1,5 +1,6 @@
 //! The node's completion queues: as many as its queue pairs need, so that none can overrun.
 
+use super::ledger::QueueId;
 use std::hash::{Hash, Hasher};
 use weft_verbs::{Arm, CompletionQueue, Context, CqId, Result, Verbs, VerbsError, WorkCompletion};
 
@@ -16,6 +17,8 @@ struct Entry<V: Verbs> {
     resting: u32,
     /// How many of those are connected, so that a peer may send over them.
     listening: u32,
+    /// Queue pairs that have drawn their last receive from the shared queue whose completions are here: those of theirs may be among them.
+    ending: Vec<QueueId>,
     armed: bool,
     /// Its adapter has failed: it may refuse what it likes.
     lost: bool,
@@ -52,6 +55,8 @@ pub(super) struct Refused {
 /// The completion queues of a node.
 pub(super) struct Cqs<V: Verbs> {
     entries: Vec<Entry<V>>,
+    /// Queue pairs whose last completion was taken, since somebody asked.
+    ended: Vec<QueueId>,
 }
 
 /// What a round of polling found.
@@ -67,7 +72,7 @@ pub(super) enum Polled {
 
 impl<V: Verbs> Cqs<V> {
     pub(super) fn new() -> Cqs<V> {
-        Cqs { entries: Vec::new() }
+        Cqs { entries: Vec::new(), ended: Vec::new() }
     }
 
     /// Finds room for `cqe` completions, in a new queue if need be.
@@ -94,6 +99,7 @@ impl<V: Verbs> Cqs<V> {
                     leaving: 0,
                     resting: 0,
                     listening: 0,
+                    ending: Vec::new(),
                     armed: false,
                     lost: false,
                 });
@@ -138,6 +144,30 @@ impl<V: Verbs> Cqs<V> {
         }
     }
 
+    /// A queue pair draws no more receives whose completions are in this queue. It has ended once the queue was found empty.
+    pub(super) fn end(&mut self, index: usize, queue: QueueId) {
+        match self.entries.get_mut(index) {
+            Some(entry) => entry.ending.push(queue),
+            None => self.ended.push(queue),
+        }
+    }
+
+    /// A queue pair is gone: its name may be another one's.
+    pub(super) fn forget(&mut self, index: usize, queue: QueueId) {
+        let ending = self.entries.get_mut(index).map(|entry| &mut entry.ending);
+        ending.into_iter().chain([&mut self.ended]).for_each(|queues| queues.retain(|other| *other != queue));
+    }
+
+    /// Whether a queue is to be polled until it is found empty, whatever else there is to wait for.
+    pub(super) fn is_ending(&self) -> bool {
+        self.entries.iter().any(|entry| !entry.ending.is_empty())
+    }
+
+    /// The queue pairs that have ended since the last call.
+    pub(super) fn take_ended(&mut self) -> Vec<QueueId> {
+        std::mem::take(&mut self.ended)
+    }
+
     /// Appends up to `max` completions of each queue, or of the first queue that has any if `one` adapter after the other
     /// is to be served: then one completion is taken of all rails, and not one of each. Queues of which nobody uses anything are
     /// not looked at, or apart from the others: on a node that spins, a look costs as much as one at a queue that has something.
@@ -168,6 +198,7 @@ impl<V: Verbs> Cqs<V> {
                 found = Polled::More;
             } else {
                 entry.reserved -= std::mem::take(&mut entry.leaving);
+                self.ended.append(&mut entry.ending);
             }
             if one && taken > 0 {
                 served = Some(entry.rail);

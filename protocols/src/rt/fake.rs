@@ -38,10 +38,14 @@ pub(crate) struct World {
     pub(crate) rejected: Vec<CmId>,
     pub(crate) disconnected: Vec<CmId>,
     pub(crate) async_events: VecDeque<AsyncEvent>,
+    /// The port has no link.
+    pub(crate) no_link: bool,
     pub(crate) regions: u32,
     /// There is no memory for more regions; how often that was said.
     pub(crate) refuse_regions: bool,
     pub(crate) regions_refused: u32,
+    /// There is memory for no longer ones.
+    pub(crate) longest_region: Option<usize>,
     /// How often the content of a region was read.
     pub(crate) reads: u32,
     pub(crate) polls: u32,
@@ -170,7 +174,7 @@ impl Context<V> for Fake {
     }
     fn port_attr(&self, _port: u8) -> Result<PortAttr> {
         Ok(PortAttr {
-            state: PortState::Active,
+            state: if self.world.borrow().no_link { PortState::Down } else { PortState::Active },
             link_layer: LinkLayer::InfiniBand,
             max_mtu: Mtu::B4096,
             active_mtu: Mtu::B2048,
@@ -217,7 +221,7 @@ impl ProtectionDomain<V> for Fake {
     fn alloc_mr(&self, len: usize, _access: AccessFlags) -> Result<Fake> {
         {
             let mut world = self.world.borrow_mut();
-            if world.refuse_regions {
+            if world.refuse_regions || world.longest_region.is_some_and(|longest| len > longest) {
                 world.regions_refused += 1;
                 return Err(VerbsError::Exhausted { what: "memory", limit: 0 });
             }
@@ -240,7 +244,7 @@ impl ProtectionDomain<V> for Fake {
         Ok(Fake { _qp: Some(qp), ..self.with(world.qps_made) })
     }
     fn create_srq(&self, _max_wr: u32, _max_sge: u32) -> Result<Fake> {
-        Err(VerbsError::Unsupported(Caps::SRQ))
+        Ok(self.with(0))
     }
     fn create_ah(&self, _path: &Path) -> Result<()> {
         Err(VerbsError::Unsupported(Caps::UD))
@@ -372,8 +376,9 @@ impl SharedReceiveQueue<V> for Fake {
     fn id(&self) -> SrqId {
         SrqId(0)
     }
-    fn post_recv(&self, _list: &[RecvWr<'_, V>]) -> std::result::Result<(), PostError> {
-        Err(PostError { posted: 0, why: VerbsError::Unsupported(Caps::SRQ) })
+    fn post_recv(&self, list: &[RecvWr<'_, V>]) -> std::result::Result<(), PostError> {
+        self.world.borrow_mut().receives.extend(list.iter().map(|wr| (wr.wr_id, QpNum(0))));
+        Ok(())
     }
     fn arm_limit(&self, _limit: u32) -> Result<()> {
         Err(VerbsError::Unsupported(Caps::SRQ))

@@ -32,9 +32,11 @@ struct Ledger {
     sends_succeeded: u64,
     /// A request of either queue failed: the queue pair is in error.
     broken: bool,
+    /// It may draw receives from a shared queue, or have drawn some of whose ends the runtime has not heard.
+    draws: bool,
     /// Who waits for send requests to end.
     send_watchers: Vec<Waker>,
-    /// Who waits for both queues to be empty.
+    /// Who waits for both queues to be empty, and for the last receive that is drawn.
     drain_watchers: Vec<Waker>,
 }
 
@@ -76,6 +78,24 @@ impl Ledgers {
 
     pub(super) fn reserve_receives(&mut self, queue: QueueId, receives: usize) {
         self.ledgers[queue.0 as usize].receives.reserve_exact(receives);
+    }
+
+    /// A queue pair draws receives from a shared queue.
+    pub(super) fn begin_to_draw(&mut self, queue: QueueId) {
+        self.ledgers[queue.0 as usize].draws = true;
+    }
+
+    /// Of all that it has drawn the ends are known; says who waits for that.
+    pub(super) fn drew_all(&mut self, queue: QueueId) -> Watchers {
+        let ledger = &mut self.ledgers[queue.0 as usize];
+        ledger.draws = false;
+        Watchers(std::mem::take(&mut ledger.drain_watchers))
+    }
+
+    /// Whether nothing of it is outstanding, and nothing more comes.
+    pub(super) fn is_drained(&self, queue: QueueId) -> bool {
+        let ledger = &self.ledgers[queue.0 as usize];
+        ledger.sends.is_empty() && ledger.receives.is_empty() && !ledger.draws
     }
 
     /// Enters a request that was accepted.
@@ -194,11 +214,6 @@ impl Ledgers {
 
     pub(super) fn watch_drain(&mut self, queue: QueueId, cx: &Context<'_>) {
         watch(&mut self.ledgers[queue.0 as usize].drain_watchers, cx);
-    }
-
-    /// Who waits for a drain.
-    pub(super) fn drain_watchers(&mut self, queue: QueueId) -> Watchers {
-        Watchers(std::mem::take(&mut self.ledgers[queue.0 as usize].drain_watchers))
     }
 
     /// Who waits for a drain of whatever queue pair.

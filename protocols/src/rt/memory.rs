@@ -31,7 +31,8 @@ struct Pool<V: Verbs> {
 
 /// A pool of equal blocks of registered memory. It registers a chunk when it runs out, up to its bound, and
 /// keeps what it has. A chunk is a quarter of what there is, if that is more than the first one: a pool that grows a thousandfold
-/// registers a few dozen times, and has a quarter more than was ever in use at most. Clones are the same pool.
+/// registers a few dozen times, and has a quarter more than was ever in use at most. Where that much cannot be had, a chunk is as large as the
+/// first one. Clones are the same pool.
 pub struct BufferPool<V: Verbs>(Rc<Pool<V>>);
 
 impl<V: Verbs> Clone for BufferPool<V> {
@@ -125,13 +126,17 @@ impl<V: Verbs> Pool<V> {
         // A work request says where a buffer begins by 32 bits.
         let most = (u32::MAX / self.block).max(1);
         let wanted = self.blocks_a_chunk.max(have / 4).min(most);
-        let more = wanted.min(self.max_blocks.saturating_sub(have));
-        if more == 0 {
+        let most = wanted.min(self.max_blocks.saturating_sub(have));
+        if most == 0 {
             return Err(VerbsError::Exhausted { what: "buffer", limit: u64::from(self.max_blocks) });
         }
+        let register = |blocks: u32| self.pd.alloc_mr(blocks as usize * self.block as usize, self.access);
+        let (more, mr) = match register(most) {
+            Err(_) if most > self.blocks_a_chunk => (self.blocks_a_chunk, register(self.blocks_a_chunk)?),
+            made => (most, made?),
+        };
         let chunk = state.chunks.len() as u32;
-        let bytes = more as usize * self.block as usize;
-        state.chunks.push(Rc::new(self.pd.alloc_mr(bytes, self.access)?));
+        state.chunks.push(Rc::new(mr));
         state.blocks.extend((0..more).map(|nth| Place { chunk, at: nth * self.block, users: 0 }));
         // All of them may be free at once.
         state.free.reserve(state.blocks.len() - state.free.len());

@@ -101,7 +101,7 @@ impl<V: Verbs> Program<V> {
     /// Nothing is left to do now: says what to wait for, arming first where completions are notified.
     fn rest(&self) -> Park {
         let inner = &*self.rt.inner;
-        if inner.executor.has_yielded() {
+        if inner.executor.has_yielded() || inner.cqs.borrow().is_ending() {
             return Park::Again;
         }
         let style = if inner.processors.polling() > 0 { Wait::Poll } else { inner.config.wait };
@@ -209,6 +209,11 @@ impl<V: Verbs> Inner<V> {
         if !batch.is_empty() {
             self.spins.set(None);
             batch.drain(..).for_each(|completion| complete(&self.requests, &completion));
+        }
+        let ended = self.cqs.borrow_mut().take_ended();
+        for queue in ended {
+            let watchers = self.requests.borrow_mut().ledgers.drew_all(queue);
+            watchers.wake();
         }
         match polled {
             Ok(polled) => Ok(polled),

@@ -33,8 +33,6 @@ struct Inner<V: Verbs> {
     listening: Cell<bool>,
     /// The queue that it draws receives from, if it does.
     drawn_from: Option<SharedReceives<V>>,
-    /// It draws no more.
-    drawn_last: Cell<bool>,
 }
 
 /// A reliable connection's queue pair with its slots and its ledger. Clones are the same one; the last drop
@@ -83,7 +81,11 @@ impl<V: Verbs> QpHandle<V> {
             sq_sig_all: false,
         });
         let qp = made.inspect_err(|_| rt.release_cq(cq, cqe, false))?;
-        let id = rt.inner.requests.borrow_mut().ledgers.open();
+        let ledgers = &mut rt.inner.requests.borrow_mut().ledgers;
+        let id = ledgers.open();
+        if from.is_some() {
+            ledgers.begin_to_draw(id);
+        }
         let inner = Inner {
             rt: rt.clone(),
             qp: Some(qp),
@@ -96,7 +98,6 @@ impl<V: Verbs> QpHandle<V> {
             resting: Cell::new(false),
             listening: Cell::new(false),
             drawn_from: from.cloned(),
-            drawn_last: Cell::new(false),
         };
         Ok(QpHandle { inner: Rc::new(inner) })
     }
@@ -356,14 +357,19 @@ impl<V: Verbs> QpHandle<V> {
     }
 
     /// The device says that it draws no more receives from its shared queue: what it has drawn has completed or was flushed (IBA 11.6.3.2).
+    /// The event may be taken before completions that came first, so the runtime knows the ends of all of them once it has found their
+    /// queue empty (IBA 10.3.1). A node that takes completions and events [one by one](super::RtConfig::one_by_one) takes them in order.
     pub fn draws_no_more(&self) {
-        self.inner.drawn_last.set(true);
-        let watchers = self.inner.rt.inner.requests.borrow_mut().ledgers.drain_watchers(self.inner.id);
-        watchers.wake();
+        let Inner { rt, id, drawn_from: Some(from), .. } = &*self.inner else { return };
+        if rt.inner.config.one_by_one {
+            let watchers = rt.inner.requests.borrow_mut().ledgers.drew_all(*id);
+            return watchers.wake();
+        }
+        rt.inner.cqs.borrow_mut().end(from.cq_index(), *id);
     }
 
     /// Waits, after [`QpHandle::fence`], until everything posted has completed or was flushed; of a queue pair that draws from a shared queue
-    /// also until it [draws no more](QpHandle::draws_no_more). It waits for nothing where nothing will tell: the device refused the fence,
+    /// also until it [draws no more](QpHandle::draws_no_more) and all that it had drawn was looked at. It waits for nothing where nothing will tell: the device refused the fence,
     /// or has failed.
     pub async fn drained(&self) {
         poll_fn(|cx| {
@@ -372,8 +378,7 @@ impl<V: Verbs> QpHandle<V> {
             }
             let mut requests = self.inner.rt.inner.requests.borrow_mut();
             let ledgers = &mut requests.ledgers;
-            let draws = self.inner.drawn_from.is_some() && !self.inner.drawn_last.get();
-            if ledgers.sends(self.inner.id) == 0 && ledgers.receives(self.inner.id) == 0 && !draws {
+            if ledgers.is_drained(self.inner.id) {
                 return Poll::Ready(());
             }
             ledgers.watch_drain(self.inner.id, cx);
@@ -407,6 +412,9 @@ impl<V: Verbs> Drop for Inner<V> {
         self.qp = None;
         let requests = &self.rt.inner.requests;
         let (outstanding, watchers) = requests.borrow_mut().ledgers.close(self.id);
+        if let Some(from) = &self.drawn_from {
+            self.rt.inner.cqs.borrow_mut().forget(from.cq_index(), self.id);
+        }
         // Once the runtime is closed nobody is left to be told.
         let closed = self.rt.is_closed();
         for id in outstanding {

@@ -46,6 +46,11 @@ impl<V: Verbs> SharedReceives<V> {
         &self.0.handle
     }
 
+    /// Which of the runtime's completion queues that is.
+    pub(super) fn cq_index(&self) -> usize {
+        self.0.cq
+    }
+
     /// How many buffers are posted and not filled.
     pub fn posted(&self) -> usize {
         self.0.rt.inner.requests.borrow().ledgers.shared(self.0.id)

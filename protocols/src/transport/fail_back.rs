@@ -194,7 +194,7 @@ mod tests {
     use crate::transport::carried::MEMORY;
     use crate::transport::on_fakes::{OWN, OnFakes};
     use crate::transport::rail::ConnId;
-    use crate::transport::{Mesh, MeshConfig, Rank};
+    use crate::transport::{Channel, Mesh, MeshConfig, Rank};
     use weft_verbs::{AsyncEvent, Node, Park, VerbsError};
 
     /// Of a node with two rails, the device of one fails: which rails it takes for dead then, and why it has ended, if it has.
@@ -232,5 +232,22 @@ mod tests {
         node.settle();
         let asks = Some(ConnId { rail: 0, id: OWN });
         assert_eq!(node.link(|link| (link.is_draining(), link.id())), (false, asks));
+    }
+
+    /// The cable is out, and the machine was started anew.
+    #[test]
+    fn a_node_that_begins_while_a_port_has_no_link_asks_over_another_rail_until_it_has_one() {
+        let fakes = [Fake::default(), Fake::default()];
+        fakes[0].world.borrow_mut().no_link = true;
+        let mut node = OnFakes::on(fakes);
+        node.mesh.send(Rank::from_index(1), Channel(3), b"there").expect("there is room for one");
+        node.settle();
+        assert_eq!(
+            node.link(|link| (link.id(), link.returns_to())),
+            (Some(ConnId { rail: 1, id: OWN }), None)
+        );
+        node.world(0).async_events.push_back(AsyncEvent::PortActive(1));
+        node.settle();
+        assert!(!node.mesh.shared.down.get().contains(0));
     }
 }

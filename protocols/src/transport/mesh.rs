@@ -24,7 +24,9 @@ use crate::rt::{BufferPool, CompletionSink, Connector, Label, LabelGuard, Rt, Wa
 use std::cell::{Cell, RefCell};
 use std::future::poll_fn;
 use std::rc::Rc;
-use weft_verbs::{AccessFlags, Context, DeviceAttr, PinnedMemory, ProtectionDomain, Verbs, VerbsError};
+use weft_verbs::{
+    AccessFlags, Context, DeviceAttr, PinnedMemory, PortState, ProtectionDomain, Verbs, VerbsError,
+};
 
 /// Bytes that reads and writes move through pooled buffers; more get a region of their own.
 pub(super) const BULK: u32 = 4096;
@@ -58,6 +60,17 @@ fn open_rails<V: Verbs>(
         rails.push(Rail { rt, pd, connector, receive_pool, send_pool });
     }
     Ok((rails, events))
+}
+
+/// The rails whose port has no link as the mesh begins: of that no event tells. Their events are watched before, so that none is missed.
+fn without_link<V: Verbs>(rails: &[Rail<V>], config: &MeshConfig) -> Down {
+    let mut down = Down::default();
+    // Where there is one rail there is no other to go over.
+    for (number, rail) in (0..).zip(rails).filter(|_| rails.len() > 1) {
+        let port = rail.rt.context().port_attr(config.port);
+        down.set(number, port.is_ok_and(|port| port.state != PortState::Active));
+    }
+    down
 }
 
 /// A pool of blocks that adapters read from and write to, without a bound of its own, which registers `chunk` bytes at a time: what is
@@ -259,7 +272,7 @@ impl<V: Verbs> Mesh<V> {
             max_inline: inline.unwrap_or(0),
             longest_operation: longest.unwrap_or(0),
             queue_access: access_of(&config, &devices),
-            down: Cell::default(),
+            down: Cell::new(without_link(&rails, &config)),
             // Never 0, which stands for an unknown incarnation.
             session: match config.makes(Planted::ReusesSession) {
                 true => u64::from(config.me.get()),

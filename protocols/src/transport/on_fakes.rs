@@ -21,7 +21,11 @@ pub(super) struct OnFakes {
 
 impl OnFakes {
     pub(super) fn new() -> OnFakes {
-        let fakes = [Fake::default(), Fake::default()];
+        OnFakes::on([Fake::default(), Fake::default()])
+    }
+
+    /// One that begins on these devices, as they are.
+    pub(super) fn on(fakes: [Fake; 2]) -> OnFakes {
         let rt = Rt::<V>::over(&fakes, RtConfig::default()).expect("the fake devices obey");
         let names = |rail: u8| vec![format!("n0.{rail}"), format!("n1.{rail}")];
         let config = MeshConfig {

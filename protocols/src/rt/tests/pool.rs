@@ -72,3 +72,20 @@ fn a_pool_that_grows_a_thousandfold_registers_a_few_dozen_times_and_a_quarter_to
     }
     assert!(blocks.iter().enumerate().all(|(i, b)| b.word() == Ok(i as u64)), "no two are one");
 }
+
+#[test]
+fn a_pool_for_whose_growth_there_is_no_memory_takes_what_little_there_is() {
+    let fake = Fake::default();
+    let pool = BufferPool::<V>::new(&fake, 8 * 1024, u32::MAX, AccessFlags::LOCAL_WRITE);
+    let mut blocks: Vec<_> = (0..40).map(|_| pool.alloc().expect("room")).collect();
+    fake.world.borrow_mut().longest_region = Some(16 * 1024);
+    blocks.extend((0..40).map(|_| pool.alloc().expect("there is as much as a pool begins with")));
+    for (i, block) in blocks.iter().enumerate() {
+        block.write(0, &(i as u64).to_ne_bytes()).expect("in bounds");
+    }
+    assert!(blocks.iter().enumerate().all(|(i, b)| b.word() == Ok(i as u64)), "no two are one");
+    fake.world.borrow_mut().longest_region = Some(0);
+    let refused =
+        std::iter::from_fn(|| Some(pool.alloc())).find_map(|made| made.map(|block| blocks.push(block)).err());
+    assert_eq!(refused, Some(VerbsError::Exhausted { what: "memory", limit: 0 }));
+}

@@ -245,6 +245,61 @@ fn a_fenced_queue_pair_drains_to_the_last_request() {
     assert!(drained.is_finished());
 }
 
+/// The device's word comes by another way than completions, and may be heard first. What is unpolled when the queue pair is destroyed
+/// goes with it, and its buffers would be lost.
+#[test]
+fn a_queue_pair_that_draws_from_a_shared_queue_drains_to_the_last_message_that_it_drew() {
+    // The queue pair's own completions are in a queue of their own.
+    let config = RtConfig { wait: Wait::Poll, cqe: 8, poll_batch: 2, max_rounds: 1, ..RtConfig::default() };
+    let mut bench = Bench::with(config);
+    let receives = bench.rt.create_shared_receives(&bench.fake, 8).expect("the fake device obeys");
+    let caps = QpCaps { max_send_wr: 4, ..QpCaps::default() };
+    let queue = bench.rt.create_drawing_qp(&bench.fake, caps, &receives).expect("the fake device obeys");
+    let sink = CompletionSink::new();
+    for nth in 0..6 {
+        receives.post(&sink, BufferGuard::Nothing).expect("room");
+        let id = bench.world().receives[nth].0;
+        bench.world().complete(id, Ok(WcOp::Recv));
+    }
+    queue.fence();
+    let marker = bench.world().sends[0].0;
+    let flushed = weft_verbs::WorkCompletion { wr_id: marker, qp: queue.num(), result: Err(WcError::Flush) };
+    bench.world().cqs[1].push_back(flushed);
+    queue.draws_no_more();
+    let unheard = bench.rt.spawn(async move {
+        queue.drained().await;
+        receives.posted()
+    });
+    let (send, mut get) = mailbox();
+    bench.rt.spawn(async move { send.send(unheard.await).map_err(drop) });
+    assert_eq!(bench.settle(), until(Wait::Poll, None));
+    assert_eq!(get.try_recv(), Some(Some(0)));
+}
+
+/// The name of one that was destroyed meanwhile is the next one's.
+#[test]
+fn a_queue_pair_is_not_drained_by_what_the_device_said_of_an_earlier_one() {
+    let mut bench = Bench::new(Wait::Poll);
+    let receives = bench.rt.create_shared_receives(&bench.fake, 8).expect("the fake device obeys");
+    let drawing = || {
+        let caps = QpCaps { max_send_wr: 4, ..QpCaps::default() };
+        bench.rt.create_drawing_qp(&bench.fake, caps, &receives).expect("the fake device obeys")
+    };
+    let first = drawing();
+    first.draws_no_more();
+    drop(first);
+    let second = drawing();
+    second.fence();
+    bench.complete(0, Err(WcError::Flush));
+    let waiting = second.clone();
+    let drained = bench.rt.spawn(async move { waiting.drained().await });
+    bench.settle();
+    assert!(!drained.is_finished(), "it may draw more");
+    second.draws_no_more();
+    bench.settle();
+    assert!(drained.is_finished());
+}
+
 /// The second who fenced it was told that it drains, and waited for that for ever.
 #[test]
 fn nobody_waits_for_a_drain_where_the_device_refused_the_fence() {
