@@ -7,6 +7,7 @@ use crate::convert::{
     async_event, bits_per_second, check_transport, link_layer_of, mtu_of, port_state_of, requires_header, vector,
 };
 use crate::ffi::{self, DeviceLimits, SendBatch, Vector};
+use crate::gids::FoundAddress;
 use crate::host::HwHost;
 use crate::ledger::Ledgers;
 use crate::memory::HwPd;
@@ -150,6 +151,7 @@ impl Device<Hw> for HwDevice {
             peers: RefCell::default(),
             port: Cell::new(1),
             gid: Cell::new(None),
+            found_address: FoundAddress::default(),
             troubles: RefCell::default(),
             host: HwHost::new()?,
             store: self.store.borrow().clone(),
@@ -197,6 +199,7 @@ pub(crate) struct ContextInner {
     /// The port, and which of its GIDs, if somebody has chosen.
     pub port: Cell<u8>,
     pub gid: Cell<Option<u8>>,
+    pub found_address: FoundAddress,
     /// Why peers could not be reached: what the contract's events have no room for.
     troubles: RefCell<Troubles>,
     host: HwHost,

@@ -211,9 +211,11 @@ impl Manager {
 
     fn begin_resolve(&self, key: u64, node: &str, service: Service) -> std::result::Result<Connection, String> {
         let to = SocketAddr::new(self.context.lookup(node).ok_or(NO_ADDRESS)?, service.0);
-        let from = self.context.address().ok().map(|own| SocketAddr::new(own, 0));
+        let from = self.context.own_address().map(|own| SocketAddr::new(own, 0));
         let identity = CmIdentity::create(&self.channel, key).map_err(|e| e.to_string())?;
-        identity.resolve_addr(from, to, RESOLVE_MS).map_err(|e| e.to_string())?;
+        // It is bound to our address first, which may have changed.
+        let begun = identity.resolve_addr(from, to, RESOLVE_MS);
+        begun.inspect_err(|_| self.context.found_address.forget()).map_err(|e| e.to_string())?;
         let (stage, peer) = (Stage::Resolving, format!("{node} ({to})"));
         Ok(Connection { stage, identity, peer, qp: None, terms: None, wanted: None, until: None })
     }
