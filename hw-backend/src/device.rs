@@ -148,6 +148,7 @@ impl Device<Hw> for HwDevice {
             cqs: RefCell::default(),
             next_id: Cell::new(1),
             managers: RefCell::default(),
+            unconfirmed: Cell::new(false),
             peers: RefCell::default(),
             port: Cell::new(1),
             gid: Cell::new(None),
@@ -194,6 +195,8 @@ pub(crate) struct ContextInner {
     cqs: RefCell<BTreeMap<u32, Weak<CqHandle>>>,
     next_id: Cell<u32>,
     pub managers: RefCell<Vec<Weak<Manager>>>,
+    /// Whether they have accepted connections of which no confirmation may have come.
+    pub unconfirmed: Cell<bool>,
     /// Machines by the names that protocols use.
     peers: RefCell<BTreeMap<String, IpAddr>>,
     /// The port, and which of its GIDs, if somebody has chosen.
