@@ -197,6 +197,9 @@ impl CompletionQueue for HwCq {
                 break;
             }
         }
+        if count > 0 && this.context.unconfirmed.get() {
+            this.context.confirm(&out[out.len() - count..]);
+        }
         Ok(count)
     }
 

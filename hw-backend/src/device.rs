@@ -7,6 +7,7 @@ use crate::convert::{
     async_event, bits_per_second, check_transport, link_layer_of, mtu_of, port_state_of, requires_header, vector,
 };
 use crate::ffi::{self, DeviceLimits, SendBatch, Vector};
+use crate::gids::FoundAddress;
 use crate::host::HwHost;
 use crate::ledger::Ledgers;
 use crate::memory::HwPd;
@@ -147,9 +148,11 @@ impl Device<Hw> for HwDevice {
             cqs: RefCell::default(),
             next_id: Cell::new(1),
             managers: RefCell::default(),
+            unconfirmed: Cell::new(false),
             peers: RefCell::default(),
             port: Cell::new(1),
             gid: Cell::new(None),
+            found_address: FoundAddress::default(),
             troubles: RefCell::default(),
             host: HwHost::new()?,
             store: self.store.borrow().clone(),
@@ -192,11 +195,14 @@ pub(crate) struct ContextInner {
     cqs: RefCell<BTreeMap<u32, Weak<CqHandle>>>,
     next_id: Cell<u32>,
     pub managers: RefCell<Vec<Weak<Manager>>>,
+    /// Whether they have accepted connections of which no confirmation may have come.
+    pub unconfirmed: Cell<bool>,
     /// Machines by the names that protocols use.
     peers: RefCell<BTreeMap<String, IpAddr>>,
     /// The port, and which of its GIDs, if somebody has chosen.
     pub port: Cell<u8>,
     pub gid: Cell<Option<u8>>,
+    pub found_address: FoundAddress,
     /// Why peers could not be reached: what the contract's events have no room for.
     troubles: RefCell<Troubles>,
     host: HwHost,

@@ -5,6 +5,7 @@
 
 use crate::device::{ContextInner, HwContext};
 use crate::ffi;
+use std::cell::Cell;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::ops::Range;
 use thiserror::Error;
@@ -73,7 +74,31 @@ fn usual(gids: &[HwGid], own: Option<&[Ipv4Addr]>) -> u8 {
     taken.map_or(0, |gid| gid.index)
 }
 
+/// The address by which connections begin, as it was found last: to look costs a call for each GID of a table, and files, and of many peers
+/// that are down each is asked every second.
+#[derive(Default)]
+pub(crate) struct FoundAddress(Cell<Option<IpAddr>>);
+
+impl FoundAddress {
+    fn or_find(&self, find: impl FnOnce() -> Option<IpAddr>) -> Option<IpAddr> {
+        if self.0.get().is_none() {
+            self.0.set(find());
+        }
+        self.0.get()
+    }
+
+    /// It is looked for again: another one was chosen, or no connection can begin by this one.
+    pub(crate) fn forget(&self) {
+        self.0.set(None);
+    }
+}
+
 impl ContextInner {
+    /// The address by which connections begin, if there is one.
+    pub(crate) fn own_address(&self) -> Option<IpAddr> {
+        self.found_address.or_find(|| self.address().ok())
+    }
+
     /// The address by which peers reach this device, by which `rdma_cm` also finds the port and the GID: over Ethernet that of
     /// the chosen GID; over InfiniBand that of the port's IPoIB interface.
     pub(crate) fn address(&self) -> std::result::Result<IpAddr, NoAddress> {
@@ -145,6 +170,7 @@ impl HwContext {
         }
         self.0.port.set(port);
         self.0.gid.set(gid);
+        self.0.found_address.forget();
         Ok(())
     }
 
@@ -218,6 +244,21 @@ mod tests {
         assert_eq!(of(&old), (Ok(OURS), 1), "an adapter without version 2");
         assert_eq!(of(&none), (Err(NoAddress::Missing), 0));
         assert_eq!(of(&[]), (Err(NoAddress::Missing), 0));
+    }
+
+    #[test]
+    fn an_address_is_looked_for_until_there_is_one_and_again_when_connections_cannot_begin_by_it() {
+        let (found, looks) = (FoundAddress::default(), Cell::new(0));
+        let find = |there: Option<Ipv4Addr>| {
+            found.or_find(|| {
+                looks.set(looks.get() + 1);
+                there.map(IpAddr::V4)
+            })
+        };
+        assert_eq!([None, Some(HOST), Some(OURS)].map(find), [None, Some(HOST.into()), Some(HOST.into())]);
+        assert_eq!(looks.get(), 2);
+        found.forget();
+        assert_eq!((find(Some(OURS)), looks.get()), (Some(OURS.into()), 3));
     }
 
     #[test]

@@ -9,6 +9,9 @@
 //! | passive | `accept` | to RTR and RTS, then the answer leaves |
 //! | active | answer | to RTR and RTS, then `rdma_establish` |
 //! | passive | established | |
+//!
+//! Where the peer's confirmation is lost the first message over the queue pair stands for it (IBA 12.9.6). The kernel would ask for it
+//! again after four seconds.
 
 mod events;
 mod header;
@@ -25,11 +28,11 @@ use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, VecDeque};
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
-use std::rc::Rc;
+use std::rc::{Rc, Weak};
 use weft_verbs::{
     CmEvent, CmId, ConnParams, ConnectionManager, MAX_PRIVATE_ACCEPT, MAX_PRIVATE_REJECT,
     MAX_PRIVATE_REQUEST, Migration, Modify, Mtu, Nanos, Psn, QpNum, QpState, QueuePair, Result, Retries,
-    RnrTimer, Service, ToRtr, ToRts, VerbsError,
+    RnrTimer, Service, ToRtr, ToRts, VerbsError, WcOp, WorkCompletion,
 };
 
 /// How long address and route may take to be found, in milliseconds each. The kernel asks several times within it.
@@ -54,6 +57,8 @@ pub(crate) struct Manager {
     listeners: RefCell<BTreeMap<u64, Listener>>,
     connections: RefCell<BTreeMap<u64, Connection>>,
     events: RefCell<VecDeque<CmEvent>>,
+    /// What was accepted, and was not confirmed when somebody looked last.
+    unconfirmed: RefCell<Vec<u64>>,
     /// Wakes the node when the first unanswered attempt is to be given up.
     limit: Limit,
     /// Of the channel and the limit.
@@ -141,6 +146,7 @@ impl HwCm {
             listeners: RefCell::default(),
             connections: RefCell::default(),
             events: RefCell::default(),
+            unconfirmed: RefCell::default(),
             limit,
             hint,
             context: Rc::clone(&context.0),
@@ -150,6 +156,20 @@ impl HwCm {
         managers.retain(|other| other.strong_count() > 0);
         managers.push(Rc::downgrade(&manager));
         Ok(HwCm(manager))
+    }
+}
+
+impl ContextInner {
+    /// Requests have ended while connections were not confirmed: a message may be among them.
+    #[cold]
+    pub(crate) fn confirm(&self, ended: &[WorkCompletion]) {
+        let is_message = |ended: &WorkCompletion| {
+            ended.result.is_ok_and(|done| matches!(done.op, WcOp::Recv | WcOp::RecvWriteImm))
+        };
+        let came = |qp: QpNum| ended.iter().any(|ended| ended.qp == qp && is_message(ended));
+        let managers = self.managers.borrow();
+        let left = managers.iter().filter_map(Weak::upgrade).filter(|manager| manager.confirm(came)).count();
+        self.unconfirmed.set(left > 0);
     }
 }
 
@@ -209,11 +229,29 @@ impl Manager {
         !over.is_empty()
     }
 
+    /// Messages have come over queue pairs: who sent one has our answer. Says whether there are connections left of which that is not known.
+    fn confirm(&self, came: impl Fn(QpNum) -> bool) -> bool {
+        let connections = self.connections.borrow();
+        let mut unconfirmed = self.unconfirmed.borrow_mut();
+        unconfirmed.retain(|key| {
+            let Some(accepted) = connections.get(key).filter(|c| c.stage == Stage::Accepted) else { return false };
+            let confirms = accepted.qp.as_ref().is_some_and(|qp| came(qp.num()));
+            if confirms {
+                // Its event comes as if the peer had confirmed it. Refused where the confirmation is there, and its event was not taken.
+                let _ = accepted.identity.communicates();
+            }
+            !confirms
+        });
+        !unconfirmed.is_empty()
+    }
+
     fn begin_resolve(&self, key: u64, node: &str, service: Service) -> std::result::Result<Connection, String> {
         let to = SocketAddr::new(self.context.lookup(node).ok_or(NO_ADDRESS)?, service.0);
-        let from = self.context.address().ok().map(|own| SocketAddr::new(own, 0));
+        let from = self.context.own_address().map(|own| SocketAddr::new(own, 0));
         let identity = CmIdentity::create(&self.channel, key).map_err(|e| e.to_string())?;
-        identity.resolve_addr(from, to, RESOLVE_MS).map_err(|e| e.to_string())?;
+        // It is bound to our address first, which may have changed.
+        let begun = identity.resolve_addr(from, to, RESOLVE_MS);
+        begun.inspect_err(|_| self.context.found_address.forget()).map_err(|e| e.to_string())?;
         let (stage, peer) = (Stage::Resolving, format!("{node} ({to})"));
         Ok(Connection { stage, identity, peer, qp: None, terms: None, wanted: None, until: None })
     }
@@ -358,6 +396,8 @@ impl ConnectionManager<Hw> for HwCm {
             return made;
         }
         connection.stage = Stage::Accepted;
+        this.unconfirmed.borrow_mut().push(id.0);
+        this.context.unconfirmed.set(true);
         connection.until = Some(this.limit.after(ANSWER));
         (connection.qp, connection.terms) = (Some(qp.clone()), Some(terms));
         Ok(())

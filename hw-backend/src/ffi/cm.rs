@@ -200,6 +200,15 @@ impl CmIdentity {
         done("rdma_establish", unsafe { sys::rdma_establish(self.ptr.as_ptr()) })
     }
 
+    /// Says that the peer has sent something over the queue pair of a connection that was accepted: so it has the answer, and the
+    /// connection stands. Refused where that is known already.
+    pub(crate) fn communicates(&self) -> Result<()> {
+        // SAFETY: the identity lives.
+        done("rdma_notify", unsafe {
+            sys::rdma_notify(self.ptr.as_ptr(), sys::ibv_event_type::IBV_EVENT_COMM_EST)
+        })
+    }
+
     pub(crate) fn reject(&self, private: &[u8]) -> Result<()> {
         // SAFETY: the identity lives; the bytes live for the call, which copies them.
         done("rdma_reject", unsafe {

@@ -50,6 +50,13 @@ fn errno() -> i32 {
     std::io::Error::last_os_error().raw_os_error().unwrap_or(libc::EINVAL)
 }
 
+/// Comes before a call that may fail and leave no errno: what such a provider refuses it does not take (bnxt_re, of a queue pair). The
+/// errno of an earlier call would stand for another reason.
+fn presume_invalid() {
+    // SAFETY: the place is this thread's own.
+    unsafe { *libc::__errno_location() = libc::EINVAL };
+}
+
 /// For calls that answer 0 or an errno. Some providers answer -1 and leave the errno behind.
 fn zero(call: &'static str, answer: i32) -> Result<(), VerbsError> {
     match answer {

@@ -1,6 +1,6 @@
 //! Queue pairs, shared receive queues and address handles: made, changed, asked, destroyed.
 
-use super::{Cq, Pd, errno, refused, zero};
+use super::{Cq, Pd, errno, presume_invalid, refused, zero};
 use crate::census::{Counted, Kind};
 use rdma_sys as sys;
 use std::mem::MaybeUninit;
@@ -189,6 +189,7 @@ impl Qp {
             qp_type: if datagrams { sys::ibv_qp_type::IBV_QPT_UD } else { sys::ibv_qp_type::IBV_QPT_RC },
             sq_sig_all: i32::from(signal_all),
         };
+        presume_invalid();
         // SAFETY: domain and queues are alive and the structure is whole.
         let ptr = unsafe { sys::ibv_create_qp(pd.ptr.as_ptr(), &mut init) };
         let ptr = NonNull::new(ptr).ok_or_else(|| refused("ibv_create_qp", errno()))?;
