@@ -177,6 +177,8 @@ fn a_promise_is_looked_for_past_those_that_are_broken_before() {
     let line = ["check", "as-published-resets-both", "--livelock", "400", "--save", &file, "--json"];
     let found = json(&run(&[&line[..], &["--oracle", "mutual exclusion"]].concat()));
     assert_eq!(found["counterexample"]["violation"]["oracle"], "mutual exclusion");
+    let found = json(&run(&[&line[..], &["--oracle", "possible livelock"]].concat()));
+    assert_eq!(found["counterexample"]["violation"]["oracle"], "possible livelock");
     let none = run(&["check", "toy-lost-update", "--oracle", "mutual exclusion", "--json"]);
     let report = json(&none);
     assert_eq!((none.status.code(), &report["exhaustive"]), (Some(3), &false.into()));
