@@ -328,6 +328,12 @@ fn fuzzing_counts_the_seeds_whose_faults_struck() {
 }
 
 #[test]
+fn a_fuzz_of_no_time_tells_of_one_seed_at_least() {
+    let output = run(&["fuzz", "toy-sound-lock", "--seconds", "0.000001", "--json"]);
+    assert_eq!((output.status.code(), json(&output)["seeds"].as_u64()), (Some(0), Some(1)));
+}
+
+#[test]
 fn the_swarm_of_sixteen_holds_in_every_scheme() {
     let output = run(&["fuzz", "swarm-16", "--seeds", "0..9", "--json"]);
     assert_eq!(output.status.code(), Some(0), "{}", err(&output));
