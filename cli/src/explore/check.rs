@@ -19,8 +19,8 @@ use weft_check::explore::{
 
 /// Explores, reports, saves what failed.
 pub fn run(args: &CheckArgs) -> Result<Exit, Failure> {
-    if args.max_cache.is_some() && args.reduction != Reduction::Cache {
-        let line = format!("--max-cache is for --reduction cache, and it is {}", args.reduction);
+    if args.max_cache.is_some() && args.reduction() != Reduction::Cache {
+        let line = format!("--max-cache is for --reduction cache, and it is {}", args.reduction());
         return Err(Failure::bad_input(line));
     }
     let world = match &args.world {
@@ -47,7 +47,7 @@ pub fn run(args: &CheckArgs) -> Result<Exit, Failure> {
 /// How to explore a world, with up to so many faults.
 pub fn options(args: &CheckArgs, faults: u32, model: &dyn AnyModel) -> Result<Options, Failure> {
     Ok(Options {
-        reduction: args.reduction,
+        reduction: args.reduction(),
         faults,
         kinds: args.kinds.of(model, faults)?,
         oracle: oracle(args, model)?,
@@ -103,7 +103,7 @@ pub fn save(
     let Some(found) = &mut report.counterexample else { return Ok(None) };
     let case = Case { size: model.size(), run: found.clone(), drawn: None };
     let how = Found {
-        by: args.reduction.to_string(),
+        by: options.reduction.to_string(),
         faults: options.faults,
         oracle: args.oracle.clone(),
         seed: None,

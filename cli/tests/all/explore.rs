@@ -267,6 +267,18 @@ fn a_limit_ends_a_check_with_what_was_covered() {
     );
 }
 
+/// It takes eight events to see it, and `dpor` would learn from later ones to try that order.
+#[test]
+fn what_goes_wrong_within_the_most_events_is_found() {
+    let scratch = Scratch::new("depth");
+    let save = scratch.path("f.toml");
+    let line = ["check", "planted-tickets", "--max-depth", "8", "--save", &save, "--json"];
+    let found = run(&line);
+    assert_eq!((found.status.code(), &json(&found)["reduction"]), (Some(1), &"sleep".into()));
+    let asked = json(&run(&[&line[..], &["--reduction", "dpor"]].concat()));
+    assert_eq!(asked["reduction"], "dpor");
+}
+
 #[test]
 fn a_check_counts_the_faults_that_struck_and_names_the_kinds_that_never_did() {
     let output =
