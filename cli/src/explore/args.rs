@@ -67,7 +67,7 @@ impl Sizes {
 /// What a search leaves on the disk and on the terminal.
 #[derive(Debug, Args)]
 pub struct Leaves {
-    /// Where a failure is saved [default: WORLD.failure.toml]
+    /// Where a failure is saved [default: WORLD.failure.toml; that of a swarm: SWARM.SEED.toml]
     #[arg(long, value_name = "FILE")]
     pub save: Option<PathBuf>,
     /// Make a failing run shorter, and look for it in smaller worlds, for at most so many seconds

@@ -30,7 +30,8 @@ pub fn run(args: &CheckArgs) -> Result<Exit, Failure> {
     };
     let entry = find(world)?;
     let mut model = build(&entry, &args.sizes.size())?;
-    files::can_be_saved(args.leaves.save.as_deref(), entry.name)?;
+    let asked = args.leaves.save.as_deref();
+    files::can_be_saved(asked, &files::place(asked, entry.name))?;
     interrupt::install();
     let options = options(args, args.faults, model.as_ref())?;
     let mut report = explore(args, &options, &entry, &model.size())?;

@@ -28,7 +28,7 @@ pub fn run(args: &FuzzArgs) -> Result<Exit, Failure> {
         (None, Some(worlds)) => Box::new(worlds),
         (None, None) => Box::new(walks::Walks::new(find(&args.world)?, args)?),
     };
-    files::can_be_saved(args.leaves.save.as_deref(), &target.name())?;
+    files::can_be_saved(args.leaves.save.as_deref(), &target.place())?;
     let mut fuzzed = sweep(args, target.as_ref())?;
     let verdict = Exit::from(fuzzed.verdict);
     let mut not_saved = None;

@@ -443,6 +443,17 @@ fn without_a_place_for_what_is_found_nothing_is_looked_for() {
 }
 
 #[test]
+fn what_no_failure_is_saved_as_is_in_no_fuzz_s_way() {
+    let scratch = Scratch::new("other_place");
+    for (name, world) in [("swarm-4.failure.toml", "swarm-4"), ("worlds-srsl.failure.toml", "worlds-srsl")] {
+        fs::create_dir_all(scratch.path(name)).expect("a directory");
+        let output = weft(&["fuzz", world, "--seeds", "0..1"]).current_dir(scratch.path("")).output();
+        let output = output.expect("the program starts");
+        assert_eq!(output.status.code(), Some(0), "{world}: {}", err(&output));
+    }
+}
+
+#[test]
 fn a_failure_file_with_an_impossible_digest_is_bad_input() {
     let scratch = Scratch::new("digest");
     let file = scratch.path("failure.toml");
