@@ -67,7 +67,7 @@ impl Sizes {
 /// What a search leaves on the disk and on the terminal.
 #[derive(Debug, Args)]
 pub struct Leaves {
-    /// Where a failure is saved [default: WORLD.failure.toml]
+    /// Where a failure is saved [default: WORLD.failure.toml; that of a swarm: SWARM.SEED.toml]
     #[arg(long, value_name = "FILE")]
     pub save: Option<PathBuf>,
     /// Make a failing run shorter, and look for it in smaller worlds, for at most so many seconds
@@ -104,9 +104,10 @@ pub struct CheckArgs {
     /// Look for what breaks this promise only, as in 'mutual exclusion' (see a failure's report)
     #[arg(long, value_name = "NAME")]
     pub oracle: Option<String>,
-    /// Which orders are left out because they differ in nothing that matters: none, sleep, dpor or cache
-    #[arg(long, value_name = "HOW", default_value = "dpor")]
-    pub reduction: Reduction,
+    /// Which orders are left out because they differ in nothing that matters: none, sleep, dpor or cache [default: dpor, or
+    /// sleep with --max-depth]
+    #[arg(long, value_name = "HOW")]
+    pub reduction: Option<Reduction>,
     /// Explore what follows on a quiescent state each time that the state comes, not once
     #[arg(long)]
     pub no_merge: bool,
@@ -119,7 +120,8 @@ pub struct CheckArgs {
     /// End after so many seconds (with --all: the check of each world)
     #[arg(long, value_name = "T", value_parser = seconds)]
     pub max_seconds: Option<Duration>,
-    /// The most events in one execution; one that goes on is cut off, and the check is not complete
+    /// The most events in one execution; one that goes on is cut off, and the check is not complete (dpor leaves out orders
+    /// of what comes before that, too)
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub max_depth: Option<u32>,
     /// Report an execution of so many events, 100 at least, as a possible livelock
@@ -130,6 +132,15 @@ pub struct CheckArgs {
     pub max_cache: Option<u64>,
     #[command(flatten)]
     pub leaves: Leaves,
+}
+
+impl CheckArgs {
+    /// What is left out. Source sets learn from later events which orders to try, so where executions are cut off they miss orders
+    /// of what is left of them.
+    pub fn reduction(&self) -> Reduction {
+        let usual = if self.max_depth.is_some() { Reduction::Sleep } else { Reduction::default() };
+        self.reduction.unwrap_or(usual)
+    }
 }
 
 /// `weft fuzz`.

@@ -19,8 +19,8 @@ use weft_check::explore::{
 
 /// Explores, reports, saves what failed.
 pub fn run(args: &CheckArgs) -> Result<Exit, Failure> {
-    if args.max_cache.is_some() && args.reduction != Reduction::Cache {
-        let line = format!("--max-cache is for --reduction cache, and it is {}", args.reduction);
+    if args.max_cache.is_some() && args.reduction() != Reduction::Cache {
+        let line = format!("--max-cache is for --reduction cache, and it is {}", args.reduction());
         return Err(Failure::bad_input(line));
     }
     let world = match &args.world {
@@ -30,7 +30,8 @@ pub fn run(args: &CheckArgs) -> Result<Exit, Failure> {
     };
     let entry = find(world)?;
     let mut model = build(&entry, &args.sizes.size())?;
-    files::can_be_saved(args.leaves.save.as_deref(), entry.name)?;
+    let asked = args.leaves.save.as_deref();
+    files::can_be_saved(asked, &files::place(asked, entry.name))?;
     interrupt::install();
     let options = options(args, args.faults, model.as_ref())?;
     let mut report = explore(args, &options, &entry, &model.size())?;
@@ -47,7 +48,7 @@ pub fn run(args: &CheckArgs) -> Result<Exit, Failure> {
 /// How to explore a world, with up to so many faults.
 pub fn options(args: &CheckArgs, faults: u32, model: &dyn AnyModel) -> Result<Options, Failure> {
     Ok(Options {
-        reduction: args.reduction,
+        reduction: args.reduction(),
         faults,
         kinds: args.kinds.of(model, faults)?,
         oracle: oracle(args, model)?,
@@ -103,7 +104,7 @@ pub fn save(
     let Some(found) = &mut report.counterexample else { return Ok(None) };
     let case = Case { size: model.size(), run: found.clone(), drawn: None };
     let how = Found {
-        by: args.reduction.to_string(),
+        by: options.reduction.to_string(),
         faults: options.faults,
         oracle: args.oracle.clone(),
         seed: None,

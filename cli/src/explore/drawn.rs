@@ -62,6 +62,11 @@ impl Target for Worlds {
         }))
     }
 
+    /// The world is drawn.
+    fn place(&self) -> PathBuf {
+        files::place(self.save.as_deref(), "WORLD")
+    }
+
     fn save(&self, seed: u64) -> Result<(PathBuf, String), Failure> {
         let draw = self.drawn.draw(seed);
         let run = search(&draw)?.ok_or_else(|| Failure::unfinished("a failing seed did not fail again"))?;

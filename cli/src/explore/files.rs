@@ -61,8 +61,8 @@ pub fn can_be_put(path: &Path, what: &'static str) -> Result<(), Exit> {
 }
 
 /// Refuses now a place in which no failure could be saved, also the one that nobody asked for: what is found may have taken hours.
-pub fn can_be_saved(asked: Option<&Path>, world: &str) -> Result<(), Exit> {
-    let put = can_be_put(&place(asked, world), FAILURE);
+pub fn can_be_saved(asked: Option<&Path>, place: &Path) -> Result<(), Exit> {
+    let put = can_be_put(place, FAILURE);
     put.map_err(|failure| if asked.is_some() { failure } else { failure.at("without --save") })
 }
 

@@ -13,6 +13,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
 use std::ops::Range;
 use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 use weft_check::Verdict;
 
@@ -27,7 +28,7 @@ pub fn run(args: &FuzzArgs) -> Result<Exit, Failure> {
         (None, Some(worlds)) => Box::new(worlds),
         (None, None) => Box::new(walks::Walks::new(find(&args.world)?, args)?),
     };
-    files::can_be_saved(args.leaves.save.as_deref(), &target.name())?;
+    files::can_be_saved(args.leaves.save.as_deref(), &target.place())?;
     let mut fuzzed = sweep(args, target.as_ref())?;
     let verdict = Exit::from(fuzzed.verdict);
     let mut not_saved = None;
@@ -64,7 +65,12 @@ fn sweep(args: &FuzzArgs, target: &dyn Target) -> Result<Fuzzed, Failure> {
     let mut fuzzed = Fuzzed::new(target.name());
     let mut progress = Progress::begin(args.leaves.quiet);
     let mut failed = None;
-    let over = || interrupt::requested() || args.seconds.is_some_and(|all| began.elapsed() >= all);
+    // However short the time is, one seed is run: a sweep of none would say nothing.
+    let any = AtomicBool::new(false);
+    let over = || {
+        let late = args.seconds.is_some_and(|all| began.elapsed() >= all);
+        interrupt::requested() || (any.swap(true, Ordering::Relaxed) && late)
+    };
     each(
         seeds.clone(),
         panics::seed,

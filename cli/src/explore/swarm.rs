@@ -122,6 +122,11 @@ impl Swarm {
         if self.members { scenario.among_members(seed) } else { Some(scenario) }
     }
 
+    /// Where the scenario of a seed is saved.
+    fn file(&self, seed: &str) -> PathBuf {
+        self.save.clone().unwrap_or_else(|| PathBuf::from(format!("{}.{seed}.toml", self.name)))
+    }
+
     /// Whether there are any was asked at the beginning, and does not depend on the seed.
     fn drawn(&self, seed: u64) -> Result<Scenario, Failure> {
         self.scenario(seed).ok_or_else(|| Failure::bad_input(format!("{} has no scenarios", self.name)))
@@ -144,10 +149,14 @@ impl Target for Swarm {
         }))
     }
 
+    fn place(&self) -> PathBuf {
+        self.file("SEED")
+    }
+
     /// A scenario is its own failure file.
     fn save(&self, seed: u64) -> Result<(PathBuf, String), Failure> {
         let text = text(&self.drawn(seed)?)?;
-        let path = self.save.clone().unwrap_or_else(|| PathBuf::from(format!("{}.{seed}.toml", self.name())));
+        let path = self.file(&seed.to_string());
         files::put(&path, "the scenario", &text)?;
         let rerun = format!("The same run again: weft run {} --log events.log\n", report::path(&path));
         Ok((path, rerun))

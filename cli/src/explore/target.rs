@@ -25,6 +25,9 @@ pub trait Target: Sync {
     /// Somebody who runs its seeds; each thread has its own.
     fn runner(&self) -> Result<Runner<'_>, Failure>;
 
+    /// Where a failure is saved; what the seed says of its name is a word.
+    fn place(&self) -> PathBuf;
+
     /// Saves the failure of a seed: the file, and how to see it again.
     fn save(&self, seed: u64) -> Result<(PathBuf, String), Failure>;
 }

@@ -63,6 +63,10 @@ impl Target for Walks {
         }))
     }
 
+    fn place(&self) -> PathBuf {
+        files::place(self.save.as_deref(), self.entry.name)
+    }
+
     fn save(&self, seed: u64) -> Result<(PathBuf, String), Failure> {
         let mut model = build(&self.entry, &self.size)?;
         let Walk { choices, violation } = self.walk(model.as_mut(), seed)?;
@@ -73,7 +77,7 @@ impl Target for Walks {
         let (by, faults) = (self.strategy.to_string(), self.options.faults);
         let how = Found { by, faults, oracle: None, seed: Some(seed), params: None };
         let failure = files::smallest(&self.entry, case, hunt, &self.options, how, self.shrink_seconds)?;
-        let path = files::place(self.save.as_deref(), self.entry.name);
+        let path = self.place();
         files::save(&path, &failure)?;
         let rerun = again(&path);
         Ok((path, rerun))

@@ -177,6 +177,8 @@ fn a_promise_is_looked_for_past_those_that_are_broken_before() {
     let line = ["check", "as-published-resets-both", "--livelock", "400", "--save", &file, "--json"];
     let found = json(&run(&[&line[..], &["--oracle", "mutual exclusion"]].concat()));
     assert_eq!(found["counterexample"]["violation"]["oracle"], "mutual exclusion");
+    let found = json(&run(&[&line[..], &["--oracle", "possible livelock"]].concat()));
+    assert_eq!(found["counterexample"]["violation"]["oracle"], "possible livelock");
     let none = run(&["check", "toy-lost-update", "--oracle", "mutual exclusion", "--json"]);
     let report = json(&none);
     assert_eq!((none.status.code(), &report["exhaustive"]), (Some(3), &false.into()));
@@ -265,6 +267,18 @@ fn a_limit_ends_a_check_with_what_was_covered() {
     );
 }
 
+/// It takes eight events to see it, and `dpor` would learn from later ones to try that order.
+#[test]
+fn what_goes_wrong_within_the_most_events_is_found() {
+    let scratch = Scratch::new("depth");
+    let save = scratch.path("f.toml");
+    let line = ["check", "planted-tickets", "--max-depth", "8", "--save", &save, "--json"];
+    let found = run(&line);
+    assert_eq!((found.status.code(), &json(&found)["reduction"]), (Some(1), &"sleep".into()));
+    let asked = json(&run(&[&line[..], &["--reduction", "dpor"]].concat()));
+    assert_eq!(asked["reduction"], "dpor");
+}
+
 #[test]
 fn a_check_counts_the_faults_that_struck_and_names_the_kinds_that_never_did() {
     let output =
@@ -323,6 +337,12 @@ fn fuzzing_counts_the_seeds_whose_faults_struck() {
     let drop = faults.iter().find(|fault| fault["kind"] == "drop").expect("it is of them");
     assert!(drop["seeds_struck"].as_u64().expect("a number") > 0);
     assert_eq!(run(&["replay", &save]).status.code(), Some(1));
+}
+
+#[test]
+fn a_fuzz_of_no_time_tells_of_one_seed_at_least() {
+    let output = run(&["fuzz", "toy-sound-lock", "--seconds", "0.000001", "--json"]);
+    assert_eq!((output.status.code(), json(&output)["seeds"].as_u64()), (Some(0), Some(1)));
 }
 
 #[test]
@@ -419,6 +439,17 @@ fn without_a_place_for_what_is_found_nothing_is_looked_for() {
         assert_eq!((output.status.code(), out(&output)), (Some(2), ""), "{line:?}");
         let says = "weft: without --save: cannot write the failure toy-lost-update.failure.toml";
         assert!(err(&output).starts_with(says), "{line:?}: {}", err(&output));
+    }
+}
+
+#[test]
+fn what_no_failure_is_saved_as_is_in_no_fuzz_s_way() {
+    let scratch = Scratch::new("other_place");
+    for (name, world) in [("swarm-4.failure.toml", "swarm-4"), ("worlds-srsl.failure.toml", "worlds-srsl")] {
+        fs::create_dir_all(scratch.path(name)).expect("a directory");
+        let output = weft(&["fuzz", world, "--seeds", "0..1"]).current_dir(scratch.path("")).output();
+        let output = output.expect("the program starts");
+        assert_eq!(output.status.code(), Some(0), "{world}: {}", err(&output));
     }
 }
 

@@ -60,14 +60,19 @@ pub(super) struct Cache {
     actors: Interner,
     ways: Interner,
     most: usize,
+    /// Whether executions are cut off after so many steps: then what follows on a state depends on how many came before.
+    cuts: bool,
 }
+
+/// What tells a state from the same one after a step more, where that matters: a number without a pattern.
+const EACH_STEP: u128 = 0x9e37_79b9_7f4a_7c15_f39c_c060_5ced_c835;
 
 /// What one state takes: its entry, its byte of control, and the share of the table that is free.
 const BYTES_A_STATE: u64 = 2 * (size_of::<(u128, Seen)>() as u64 + 1);
 
 impl Cache {
-    /// A cache that holds as many states as fit into `bytes`.
-    pub(super) fn new(bytes: u64) -> Cache {
+    /// A cache that holds as many states as fit into `bytes`, of executions that are cut off somewhere or are not.
+    pub(super) fn new(bytes: u64, cuts: bool) -> Cache {
         let most = usize::try_from(bytes / BYTES_A_STATE).unwrap_or(usize::MAX);
         Cache {
             seen: HashMap::default(),
@@ -75,6 +80,7 @@ impl Cache {
             actors: Interner::new(),
             ways: Interner::new(),
             most,
+            cuts,
         }
     }
 
@@ -104,8 +110,9 @@ impl Cache {
         }
         self.path.push((depth, state.0, faults));
         let now = Seen { faults, slept };
-        let Some(seen) = self.seen.get_mut(&state.0) else {
-            self.seen.insert(state.0, now);
+        let name = if self.cuts { state.0 ^ EACH_STEP.wrapping_mul(depth as u128) } else { state.0 };
+        let Some(seen) = self.seen.get_mut(&name) else {
+            self.seen.insert(name, now);
             return Visit::New;
         };
         if seen.faults < faults {
@@ -154,7 +161,7 @@ mod tests {
 
     #[test]
     fn ways_to_go_on_are_told_apart_by_who_acts_and_by_how_it_turns_out() {
-        let mut cache = Cache::new(1 << 20);
+        let mut cache = Cache::new(1 << 20, false);
         let actors = (0..9).map(Actor);
         let all: Vec<(Actor, Outcome)> =
             actors.flat_map(|actor| Outcome::ALL.map(|outcome| (actor, outcome))).collect();
@@ -165,7 +172,7 @@ mod tests {
 
     #[test]
     fn a_state_is_explored_again_only_with_more_faults_left() {
-        let mut cache = Cache::new(1 << 20);
+        let mut cache = Cache::new(1 << 20, false);
         assert_eq!(visit(&mut cache, 7, 1, 0, 0), Visit::New);
         assert_eq!(visit(&mut cache, 7, 1, 0, 0), NOTHING);
         assert_eq!(visit(&mut cache, 7, 0, 0, 0), NOTHING);
@@ -175,7 +182,7 @@ mod tests {
 
     #[test]
     fn what_slept_every_time_before_is_explored_when_it_is_awake() {
-        let mut cache = Cache::new(1 << 20);
+        let mut cache = Cache::new(1 << 20, false);
         assert_eq!(visit(&mut cache, 7, 0, 0b110, 0), Visit::New);
         assert_eq!(visit(&mut cache, 7, 0, 0b011, 0), Visit::Again(Ways(0b100)));
         assert_eq!(visit(&mut cache, 7, 0, 0, 0), Visit::Again(Ways(0b010)));
@@ -185,7 +192,7 @@ mod tests {
     /// With fewer faults left, what slept is explored with that many only: it is still to be explored with more.
     #[test]
     fn what_is_explored_with_fewer_faults_counts_for_no_more() {
-        let mut cache = Cache::new(1 << 20);
+        let mut cache = Cache::new(1 << 20, false);
         assert_eq!(visit(&mut cache, 7, 1, 0b1, 0), Visit::New);
         assert_eq!(visit(&mut cache, 7, 0, 0, 0), Visit::Again(Ways(1)));
         assert_eq!(visit(&mut cache, 7, 1, 0, 0), Visit::Again(Ways(1)));
@@ -193,11 +200,21 @@ mod tests {
 
     #[test]
     fn a_state_on_its_own_path_is_noticed() {
-        let mut cache = Cache::new(1 << 20);
+        let mut cache = Cache::new(1 << 20, false);
         assert_eq!(visit(&mut cache, 1, 0, 0, 0), Visit::New);
         assert_eq!(visit(&mut cache, 2, 0, 0, 1), Visit::New);
         assert_eq!(visit(&mut cache, 1, 0, 0, 2), Visit::Circle(0));
         // Another branch from the root on: 2 was left behind.
         assert_eq!(visit(&mut cache, 2, 0, 0, 1), NOTHING);
+    }
+
+    /// What follows on it is cut off sooner, or later.
+    #[test]
+    fn where_executions_are_cut_off_a_state_counts_as_seen_after_as_many_steps_alone() {
+        let mut cache = Cache::new(1 << 20, true);
+        assert_eq!(visit(&mut cache, 7, 0, 0, 3), Visit::New);
+        assert_eq!(visit(&mut cache, 7, 0, 0, 3), NOTHING);
+        assert_eq!(visit(&mut cache, 7, 0, 0, 2), Visit::New);
+        assert_eq!(visit(&mut cache, 7, 0, 0, 4), Visit::Circle(2));
     }
 }

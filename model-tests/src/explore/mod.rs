@@ -42,6 +42,7 @@ pub use search::{ExploreError, Progress, explore};
 pub use sense::Notations;
 pub use size::{Key, Size, SizeError, Value};
 pub use smaller::{Case, Hunt, SmallerError, smallest};
+pub(crate) use system::LIVELOCK;
 pub use system::{Coverage, Described, Fingerprint, ModelFactory, Stuck, TransitionSystem, Violation};
 pub use trace_event::{BandState, TraceEvent};
 pub use walk::{Strategy, Walk, walk};

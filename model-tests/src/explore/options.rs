@@ -70,7 +70,8 @@ pub struct Options {
     /// An execution of so many events is reported as a possible livelock.
     pub livelock: u32,
     /// The most events of an execution that is explored: one that goes on is cut off, which is a limit of the exploration and
-    /// no violation. `None` is no limit.
+    /// no violation. `None` is no limit. All that comes before is explored, but not by [`Reduction::Dpor`], which learns from later
+    /// events which orders to try.
     pub max_depth: Option<u32>,
     /// The most time for all of it; `None` is no limit.
     pub max_time: Option<Duration>,

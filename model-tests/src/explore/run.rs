@@ -4,7 +4,7 @@ use super::choices::{Choices, Step};
 use super::options::Options;
 use super::system::{ModelFactory, Stuck, TransitionSystem, Violation};
 use super::trace_event::TraceEvent;
-use weft_sim::explore::{Enabled, Outcome};
+use weft_sim::explore::{Enabled, FaultSet, Outcome};
 
 /// One execution.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -62,7 +62,8 @@ pub fn replay<B: ModelFactory>(
     options: &Options,
     traced: bool,
 ) -> Result<Run, Stuck> {
-    factory.allow(options.kinds);
+    // Without a fault nodes are asked what they know in every state, as where this was found.
+    factory.allow(options.faults_of(FaultSet::ALL, choices.faults() as u32));
     factory.compare(options.circles);
     let mut world = factory.root();
     if traced {

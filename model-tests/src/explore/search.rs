@@ -94,7 +94,7 @@ fn search<B: ModelFactory>(
         report,
         order: HappensBefore::new(),
         tree: Tree::new(),
-        cache: Cache::new(options.max_cache),
+        cache: Cache::new(options.max_cache, options.max_depth.is_some()),
         enabled: Vec::new(),
         footprint: Footprint::new(),
         races: Vec::new(),

@@ -239,7 +239,7 @@ impl Violation {
 }
 
 /// What executions break that do not end.
-const LIVELOCK: &str = "possible livelock";
+pub(crate) const LIVELOCK: &str = "possible livelock";
 /// How those of them are told that come back to a state.
 const CIRCLE: &str = "the state after";
 

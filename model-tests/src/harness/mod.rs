@@ -33,7 +33,7 @@ pub use quits::Quits;
 pub use recorder::{Explored, NoEvent, Recorder};
 pub use requests::Requests;
 
-use crate::explore::{AnyModel, Described, Expected, ModelFactory, Size};
+use crate::explore::{AnyModel, Described, Expected, LIVELOCK, ModelFactory, Size};
 use crate::oracle::{Conduct, Leaks, Oracles, Standing};
 use std::rc::Rc;
 use weft_sim::explore::{FaultSet, Outcome};
@@ -90,8 +90,8 @@ impl<M: Model> Described for Harness<M> {
 
     fn promises(&self) -> Vec<&'static str> {
         let of_oracles = self.model.oracles().promises().into_iter().map(|(name, _)| name);
-        let of_all =
-            [Leaks::NAME, Conduct::NAME, Standing::NAME, execution::DEADLOCK, execution::LOST_WAKE_UP];
+        let of_ends = [execution::DEADLOCK, execution::LOST_WAKE_UP, LIVELOCK];
+        let of_all = [Leaks::NAME, Conduct::NAME, Standing::NAME].into_iter().chain(of_ends);
         let of_time = self.model.needs_no_time().then_some(execution::WAITS_FOR_TIME);
         let of_model = self.model.promises().iter().copied().chain(of_time);
         of_oracles.chain(of_model).chain(of_all).collect()

@@ -187,6 +187,23 @@ proptest! {
     }
 
     #[test]
+    fn of_executions_that_are_cut_off_all_that_comes_before_is_explored(
+        program in program(op),
+        faults in 0..3u32,
+        depth in 1..8u32,
+    ) {
+        let mut toy = Toy::new("random", program);
+        prop_assume!(Lister::list(&mut toy, faults).is_some());
+        let mut ends = |reduction| {
+            run(&mut toy, &Options { max_depth: Some(depth), ..options(reduction, faults) }).ends
+        };
+        let listed = ends(Reduction::None);
+        for reduction in [Reduction::Sleep, Reduction::Cache] {
+            prop_assert_eq!(&ends(reduction), &listed, "{}", reduction);
+        }
+    }
+
+    #[test]
     fn every_reduction_finds_a_violation_if_there_is_one(program in program(judged), faults in 0..2u32) {
         let mut toy = Toy::new("random", Program { must_end: true, ..program });
         let listed = Lister::list(&mut toy, faults);
