@@ -258,6 +258,13 @@ fn of_calls_that_a_server_which_is_down_makes_late_nothing_goes_on_when_it_is_ba
     drop(rt.clone().spawn(async move {
         let handle = asker.create("data", None).await.expect("its server is there");
         rt.sleep_until(ms(10)).await;
+        let (lists, told_of_list) = (Rc::clone(&asker), Rc::clone(&told));
+        drop(rt.spawn(async move {
+            let root = Request::List { directory: String::new(), after: String::new(), sizes: false };
+            let late = RemoteError::Late { about: "/".into(), changes: false };
+            assert_eq!(lists.ask(root).await, Err(late), "the root's path is empty, and its name is not");
+            *told_of_list.borrow_mut() += 1;
+        }));
         // More than may be open at a time.
         for at in 0..70 {
             let (asker, told) = (Rc::clone(&asker), Rc::clone(&told));
@@ -270,7 +277,7 @@ fn of_calls_that_a_server_which_is_down_makes_late_nothing_goes_on_when_it_is_ba
     }));
     cluster.plan(ms(5), Fault::Crash { node: NodeId(0) });
     cluster.run(Nanos::from_secs(21));
-    assert_eq!(*late.borrow(), 70, "a call takes longer than calls may");
+    assert_eq!(*late.borrow(), 71, "a call takes longer than calls may");
     let asked = files.stats().asked;
     cluster.plan(cluster.fabric.now(), Fault::Restart { node: NodeId(0) });
     cluster.run(Nanos(1));
