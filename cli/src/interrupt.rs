@@ -42,6 +42,16 @@ pub fn end_at_once() {
     });
 }
 
+/// Has a write beyond the largest file that the process may have end as one to a full disk does: with an error. The signal that comes with
+/// it (SIGXFSZ) ends the process by default, and a file server would go down with each client's file that is too large. Where it cannot be
+/// taken over, it does that.
+pub fn outlive_large_files() {
+    let Ok(runtime) = Builder::new_current_thread().enable_io().build() else { return };
+    let _within = runtime.enter();
+    // A signal that was taken over once stays so.
+    drop(signal(SignalKind::from_raw(rustix::process::Signal::XFSZ.as_raw())));
+}
+
 /// Calls this at each signal that is not ignored, on a thread of its own.
 fn take_over(and: fn()) -> io::Result<()> {
     if TAKEN.swap(true, Ordering::SeqCst) {
