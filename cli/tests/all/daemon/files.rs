@@ -499,7 +499,7 @@ fn who_gets_a_file_that_is_replaced_meanwhile_gets_the_new_one_or_may_ask_again(
     };
     large();
     let (to, before) = (pair.scratch.path("to"), pair.scratch.names());
-    let mut get = weft(&pair.asks(&["get", "f", &to])).spawn().expect("starts");
+    let mut get = weft(&pair.asks(&["get", "f", &to])).stdout(Stdio::null()).spawn().expect("starts");
     while pair.scratch.names() == before {}
     signal(&get, "-STOP");
     replace();
@@ -529,7 +529,8 @@ fn limited(args: &[&str]) -> Command {
 #[test]
 fn a_file_that_is_larger_than_a_process_may_write_ends_one_call_and_no_server() {
     let mut pair = Pair::start("limited");
-    pair.put("f", &[7; 2_000_000]);
+    let bytes = vec![7; 2_000_000];
+    pair.put("f", &bytes);
     pair.daemons[0].signal("-TERM");
     assert_eq!(pair.daemons[0].ends(), Some(0));
     let log = pair.scratch.path("limited.log");
@@ -537,7 +538,7 @@ fn a_file_that_is_larger_than_a_process_may_write_ends_one_call_and_no_server() 
     let child = server.stderr(fs::File::create(&log).expect("a file")).spawn().expect("there is a shell");
     pair.daemons[0] = Daemon { child, log };
     patiently(&pair.asks(&["ls"]));
-    let put = pair.ask(&["put", &pair.scratch.file("put", [7; 2_000_000]), "g"]);
+    let put = pair.ask(&["put", &pair.scratch.file("put", &bytes), "g"]);
     assert_eq!(put.status.code(), Some(3), "{}", err(&put));
     assert!(err(&put).contains("no file so large"), "{}", err(&put));
     assert_eq!(pair.names(), "f\n", "what it had made is removed");
