@@ -39,11 +39,12 @@ impl Drop for Door {
 }
 
 impl Door {
-    /// The door of a cluster.
+    /// The door of a cluster. From now on Ctrl-C ends calls, and the command with them.
     ///
     /// # Errors
     /// The configuration or the secret cannot be read.
     pub fn new(of: &ClusterArgs, node: Option<u32>) -> Result<Door, Failure> {
+        interrupt::install();
         let ClusterArgs { cluster, at, secret } = of;
         let (of, systems) = crate::status::meeting(cluster.as_deref(), at.as_ref(), secret.as_deref())?;
         // A thread of its own: calls go on while the command reads or writes a file.
@@ -62,14 +63,29 @@ impl Door {
         self.runtime.as_ref().unwrap_or_else(|| unreachable!("it is dropped"))
     }
 
-    /// Calls a system of a node: the node's rank, and its answer.
+    /// Calls a system of a node: the node's rank, and its answer. `changes`: what may be another than before by it.
     ///
     /// # Errors
     /// It was not served: why.
-    pub fn call(&self, node: Option<u32>, system: &str, body: Vec<u8>) -> Result<(u32, Vec<u8>), Failure> {
+    pub fn call(
+        &self,
+        node: Option<u32>,
+        system: &str,
+        body: Vec<u8>,
+        changes: Option<&str>,
+    ) -> Result<(u32, Vec<u8>), Failure> {
+        if interrupt::requested() {
+            return Err(Failure::interrupted());
+        }
         let mut progress = Progress::begin(!self.tells);
         progress.step(None, "waiting for an answer");
-        self.end(self.begin(node, system, body))
+        match (self.wait(self.begin(node, system, body)), changes) {
+            (Some(ended), _) => self.answered(ended),
+            (None, None) => Err(Failure::interrupted()),
+            (None, Some(what)) => {
+                Err(Failure::unfinished("interrupted, and nobody knows whether it was done").at(what))
+            }
+        }
     }
 
     /// Begins a call, which goes on by itself.
@@ -87,22 +103,19 @@ impl Door {
         self.answered(self.runtime().block_on(self.begin(node, system, body))).map(drop)
     }
 
-    /// How a call ends, unless the user asks to stop.
-    fn end(&self, asked: Asked) -> Result<(u32, Vec<u8>), Failure> {
+    /// Waits for something, unless the user asks to stop.
+    fn wait<T>(&self, future: impl Future<Output = T>) -> Option<T> {
         self.runtime().block_on(async {
             tokio::select! {
                 biased;
-                () = interrupt::waited_for() => Err(Failure::interrupted()),
-                ended = asked => self.answered(ended),
+                () = interrupt::waited_for() => None,
+                ended = future => Some(ended),
             }
         })
     }
 
     /// What came of a call.
-    fn answered(
-        &self,
-        ended: Result<Result<(u32, Answer), CallError>, JoinError>,
-    ) -> Result<(u32, Vec<u8>), Failure> {
+    fn answered(&self, ended: Ended) -> Result<(u32, Vec<u8>), Failure> {
         let ended = ended.map_err(Failure::unfinished)?;
         match ended.map_err(|why| failure(self.systems.as_ref(), why))? {
             (node, Answer::Done(bytes)) => Ok((node, bytes)),
@@ -120,13 +133,15 @@ impl Door {
             return Ok(vec![node]);
         }
         let asked = ask::status(&Tcp, &self.of, &self.timing);
-        let status = self.runtime().block_on(asked).map_err(|why| failure(self.systems.as_ref(), why))?;
+        let status = self.wait(asked).ok_or_else(Failure::interrupted)?;
+        let status = status.map_err(|why| failure(self.systems.as_ref(), why))?;
         let here = status.members.iter().filter(|member| member.presence == Some(Presence::Present));
         Ok(here.map(|member| member.rank).collect())
     }
 }
 
 type Asked = JoinHandle<Result<(u32, Answer), CallError>>;
+type Ended = Result<Result<(u32, Answer), CallError>, JoinError>;
 
 /// Calls to a system that are under way at a time, the oldest first. Those that nobody wants to hear of any more are given up with it: the
 /// daemon may serve them all the same.
@@ -155,7 +170,8 @@ impl<'a> Calls<'a> {
 
     /// How the oldest one ends: the node that answered, and its answer. None if there is none.
     pub fn next(&mut self) -> Option<Result<(u32, Vec<u8>), Failure>> {
-        self.asked.pop_front().map(|asked| self.door.end(asked))
+        let ended = self.door.wait(self.asked.pop_front()?);
+        Some(ended.ok_or_else(Failure::interrupted).and_then(|ended| self.door.answered(ended)))
     }
 }
 

@@ -107,6 +107,11 @@ impl Failure {
         Failure { line: format!("{place}: {}", self.line), ..self }
     }
 
+    /// The same, with what else is to be known behind it.
+    pub fn and(self, more: impl fmt::Display) -> Failure {
+        Failure { line: format!("{}; {more}", self.line), ..self }
+    }
+
     /// The same, with what its reader knows in place of what it does not know.
     pub fn saying(self, known: &str, instead_of: &str) -> Failure {
         Failure { line: self.line.replace(instead_of, known), ..self }

@@ -15,11 +15,14 @@ use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, sync_channel};
 use std::thread;
 use weft_control::secret;
-use weft_protocols::pario::remote::{Listed, MOST, Reply, Request};
+use weft_protocols::pario::remote::{Listed, MOST, RemoteError, Reply, Request};
 use weft_protocols::pario::{self, Distribution, Handle};
 
 /// Calls that a copy has under way: one is read from a disk, one written to another, and two are on their way.
 const AT_ONCE: usize = 4;
+
+/// How often a file is copied from its beginning that others replace meanwhile.
+const TRIES: u32 = 4;
 
 /// Asks, and shows what is answered.
 pub fn run(args: &FsArgs) -> Result<Exit, Failure> {
@@ -158,7 +161,6 @@ impl Put<'_> {
     /// Makes it under another name, fills it, and gives it its own: a part of it never has that. One that was not filled is removed again,
     /// also where the user asks to stop.
     fn put(&self, from: &Path, layout: (Option<u32>, Option<u16>), force: bool) -> Result<u64, Failure> {
-        interrupt::install();
         // Before anything is removed.
         let (reader, size) = opened(from)?;
         self.may_be_made(force)?;
@@ -170,10 +172,17 @@ impl Put<'_> {
             done(&ask(self.door, &Request::Rename { from, to, replaces: force })?).map(|()| size)
         });
         named.map_err(|failure| {
-            // What has failed is told, whatever this comes to.
+            // The node that was asked may be what failed.
             let remove = Request::Remove { name: part.clone() };
-            let _ = self.door.clean(self.door.node, FILES, remove.to_bytes());
-            failure.saying(name, &format!("{part} to {name}")).saying(name, &part)
+            let removed = self.door.clean(None, FILES, remove.to_bytes());
+            let failure = failure.saying(name, &format!("{part} to {name}")).saying(name, &part);
+            match removed {
+                // It may never have been made, or have its own name already.
+                Err(why) if why.exit() != Exit::BadInput => {
+                    failure.and(format_args!("{part} may be left, to be removed by weft fs rm"))
+                }
+                _ => failure,
+            }
         })
     }
 
@@ -272,17 +281,29 @@ fn next(pieces: &Receiver<io::Result<Vec<u8>>>) -> Result<Vec<u8>, Failure> {
     }
 }
 
-/// Copies a file; a part of it never has the final name, and none is left where the user asks to stop.
+/// Copies a file; a part of it never has the final name, and none is left where the user asks to stop. Where another file takes its place
+/// meanwhile, that one is copied.
 fn get(door: &Door, name: &str, to: &Path, quiet: bool) -> Result<u64, Failure> {
-    interrupt::install();
-    let (handle, size, _) = stat(door, name)?;
-    if to == Path::new("-") {
-        let failed = |why| Failure::unfinished(format!("cannot write to standard output: {why}"));
-        return copy(door, (name, handle, size), (&mut io::stdout().lock(), &failed), quiet);
+    let mut tries = 1..TRIES;
+    loop {
+        let (handle, size, _) = stat(door, name)?;
+        if to == Path::new("-") {
+            let failed = |why| Failure::unfinished(format!("cannot write to standard output: {why}"));
+            return copy(door, (name, handle, size), (&mut io::stdout().lock(), &failed), quiet);
+        }
+        let file = LogFile::create(to, "the file")?;
+        let failed = |why| file.failure(&why);
+        match copy(door, (name, handle, size), (&mut file.writer()?, &failed), quiet) {
+            Ok(copied) => return file.finish_on_disk().map(|()| copied),
+            Err(why) if file.leaves_nothing() && was_replaced(name, &why) && tries.next().is_some() => {}
+            Err(why) => return Err(why),
+        }
     }
-    let file = LogFile::create(to, "the file")?;
-    let copied = copy(door, (name, handle, size), (&mut file.writer()?, &|why| file.failure(&why)), quiet)?;
-    file.finish_on_disk().map(|()| copied)
+}
+
+/// Whether a call says that the name is another file's by now.
+fn was_replaced(name: &str, why: &Failure) -> bool {
+    why.to_string() == Failure::unfinished(RemoteError::Replaced(name.to_string())).to_string()
 }
 
 fn copy(
@@ -336,7 +357,10 @@ fn stat(door: &Door, name: &str) -> Result<(Handle, u64, Distribution), Failure>
 }
 
 fn ask(door: &Door, request: &Request) -> Result<Reply, Failure> {
-    reply(door.call(door.node, FILES, request.to_bytes())?)
+    // What a put makes, it removes.
+    let changes = request.changes() && !matches!(request, Request::Create { .. });
+    let changes = changes.then(|| request.about());
+    reply(door.call(door.node, FILES, request.to_bytes(), changes)?)
 }
 
 /// What a node's answer says.

@@ -1,13 +1,15 @@
-//! Ctrl-C. The first asks the run to stop, so that its temporary files go with it; the second does not ask.
+//! Ctrl-C. The first asks the run to stop, so that its temporary files go with it; the second does not ask. And a signal that is to end
+//! nothing.
 //!
 //! What whoever started the program had it ignore stays ignored: SIGHUP under `nohup`, SIGINT behind the shell's `&`.
 
-use crate::exit::Exit;
+use crate::exit::{Exit, Failure};
 use crate::logfile;
 use std::future::poll_fn;
 use std::io::{self, Write};
 use std::ops::ControlFlow;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{RecvTimeoutError, sync_channel};
 use std::task::Poll;
 use std::thread;
 use std::time::Duration;
@@ -38,6 +40,16 @@ pub fn end_at_once() {
         let _ = writeln!(io::stderr(), "weft: interrupted");
         std::process::exit(Exit::Unfinished as i32);
     });
+}
+
+/// Has a write beyond the largest file that the process may have end as one to a full disk does: with an error. The signal that comes with
+/// it (SIGXFSZ) ends the process by default, and a file server would go down with each client's file that is too large. Where it cannot be
+/// taken over, it does that.
+pub fn outlive_large_files() {
+    let Ok(runtime) = Builder::new_current_thread().enable_io().build() else { return };
+    let _within = runtime.enter();
+    // A signal that was taken over once stays so.
+    drop(signal(SignalKind::from_raw(rustix::process::Signal::XFSZ.as_raw())));
 }
 
 /// Calls this at each signal that is not ignored, on a thread of its own.
@@ -113,6 +125,21 @@ pub fn requested() -> bool {
 pub async fn waited_for() {
     while !requested() {
         tokio::time::sleep(LOOK).await;
+    }
+}
+
+/// Does something that may wait for long on a thread of its own, and does not wait for that once the user asks to stop.
+pub fn unless_requested<T: Send + 'static>(
+    does: impl FnOnce() -> Result<T, Failure> + Send + 'static,
+) -> Result<T, Failure> {
+    let (tell, done) = sync_channel(1);
+    thread::spawn(move || tell.send(does()));
+    loop {
+        match done.recv_timeout(LOOK) {
+            Ok(done) => return done,
+            Err(RecvTimeoutError::Timeout) if !requested() => {}
+            Err(_) => return Err(Failure::interrupted()),
+        }
     }
 }
 

@@ -71,6 +71,11 @@ impl LogFile {
         Ok(Box::new(BufWriter::with_capacity(1 << 18, file)))
     }
 
+    /// Whether nothing of it stays where it is dropped now: what was written to a device or a pipe does.
+    pub fn leaves_nothing(&self) -> bool {
+        self.names.is_some()
+    }
+
     /// Gives the file its name. Until then nobody sees it under that name.
     pub fn finish(mut self) -> Result<(), Failure> {
         self.give_name()

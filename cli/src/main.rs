@@ -78,6 +78,7 @@ use std::process::ExitCode;
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 fn main() -> ExitCode {
+    interrupt::outlive_large_files();
     match act() {
         Ok(exit) => exit.into(),
         Err(failure) => {

@@ -3,6 +3,7 @@
 use crate::daemon::SEGMENTS;
 use crate::door::{Door, odd};
 use crate::exit::{Exit, Failure};
+use crate::interrupt;
 use crate::logfile::LogFile;
 use crate::output;
 use crate::segment_args::{SegmentArgs, SegmentCommand};
@@ -31,7 +32,8 @@ pub fn run(args: &SegmentArgs) -> Result<Exit, Failure> {
     match &args.command {
         SegmentCommand::Put { name, file, size, model, home } => {
             check(name)?;
-            let value = read(file.as_deref())?;
+            let file = file.clone();
+            let value = interrupt::unless_requested(move || read(file.as_deref()))?;
             let home = home.map(Rank::from_index);
             let request = Request::Put { name: name.clone(), size: *size, model: *model, home, value };
             let Reply::Put { version, home } = ask(&door, &request)? else { return Err(odd()) };
@@ -92,7 +94,12 @@ fn watch(
     while most.is_none_or(|most| shown < most) {
         let wait = Nanos::from_millis(WAIT.as_millis() as u64);
         let request = Request::Get { name: name.to_string(), known, wait };
-        match ask(door, &request)? {
+        let reply = match ask(door, &request) {
+            // Without a number there is no other end.
+            Err(_) if most.is_none() && interrupt::requested() => break,
+            reply => reply?,
+        };
+        match reply {
             Reply::Value { version, of, value, .. } => {
                 let text = String::from_utf8_lossy(&value);
                 let line = match as_json {
@@ -119,6 +126,9 @@ fn list(door: &Door, as_json: bool) -> Result<Exit, Failure> {
     let nodes = door.nodes()?;
     for node in &nodes {
         if let Err(why) = kept(door, *node, &mut rows) {
+            if interrupt::requested() {
+                return Err(why);
+            }
             without.push((node, why));
         }
     }
@@ -180,7 +190,11 @@ fn ask(door: &Door, request: &Request) -> Result<Reply, Failure> {
 }
 
 fn ask_node(door: &Door, node: Option<u32>, request: &Request) -> Result<Reply, Failure> {
-    let (node, bytes) = door.call(node, SEGMENTS, request.to_bytes())?;
+    let changes = match request {
+        Request::Put { name, .. } | Request::Remove { name } => Some(name.as_str()),
+        Request::Get { .. } | Request::Kept { .. } => None,
+    };
+    let (node, bytes) = door.call(node, SEGMENTS, request.to_bytes(), changes)?;
     Reply::from_bytes(&bytes).map_err(|why| Failure::unfinished(why).at(format_args!("node {node}")))
 }
 

@@ -2,6 +2,7 @@
 
 use crate::args::StatusArgs;
 use crate::exit::{Exit, Failure};
+use crate::interrupt;
 use crate::output;
 use crate::table::{Table, count, short, wrap};
 use serde_json::Value;
@@ -15,6 +16,7 @@ use weft_control::timing::Timing;
 
 /// Asks the coordinator, and shows what it says.
 pub fn run(args: &StatusArgs) -> Result<Exit, Failure> {
+    interrupt::end_at_once();
     let (of, _) = meeting(args.config.as_deref(), args.at.as_ref(), args.secret.as_deref())?;
     let asked = crate::control::run(status(&Tcp, &of, &Timing::default()))?;
     let status = asked.map_err(|why: CallError| match why.is_final() {

@@ -23,7 +23,7 @@ use crate::secret::{self, Secret};
 use crate::timing::{Timing, at};
 use std::collections::BTreeMap;
 use std::io;
-use std::net::{IpAddr, SocketAddr};
+use std::net::SocketAddr;
 use std::time::Duration;
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::{JoinError, JoinSet};
@@ -284,7 +284,7 @@ impl<N: Network> Service<N> {
         let conn = ConnId(self.accepted);
         let Config { secret, timing, .. } = &self.coordinator.config;
         let task = self.tasks.spawn(serve(stream, conn, from, secret.clone(), *timing, tell));
-        let victim = self.door.enter(conn.0, from.ip(), task);
+        let victim = self.door.enter(conn.0, from, task);
         self.has_made_room(victim);
     }
 
@@ -302,11 +302,11 @@ impl<N: Network> Service<N> {
     }
 
     /// The doorkeeper may have closed a connection for the sake of another one.
-    fn has_made_room(&mut self, victim: Option<IpAddr>) {
+    fn has_made_room(&mut self, victim: Option<SocketAddr>) {
         let Some(victim) = victim else { return };
         self.roster.counts.strangers += 1;
-        let (now, at) = (self.now(), SocketAddr::new(victim, 0));
-        self.door.complain(now, at, "too many of its connections have not said who they are");
+        let now = self.now();
+        self.door.complain(now, victim, "too many of its connections have not said who they are");
     }
 
     fn over(&mut self, over: Result<Over, JoinError>) {

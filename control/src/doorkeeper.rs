@@ -15,7 +15,7 @@ use tokio::task::AbortHandle;
 pub struct Doorkeeper {
     most: usize,
     /// By a number that grows: the smallest is the oldest.
-    half_open: BTreeMap<u64, (IpAddr, AbortHandle)>,
+    half_open: BTreeMap<u64, (SocketAddr, AbortHandle)>,
     complaints: Lines,
 }
 
@@ -26,7 +26,7 @@ impl Doorkeeper {
     }
 
     /// A connection has come. If that is one too many, another one is closed; where from is returned.
-    pub fn enter(&mut self, number: u64, from: IpAddr, task: AbortHandle) -> Option<IpAddr> {
+    pub fn enter(&mut self, number: u64, from: SocketAddr, task: AbortHandle) -> Option<SocketAddr> {
         self.half_open.insert(number, (from, task));
         if self.half_open.len() <= self.most {
             return None;
@@ -35,11 +35,11 @@ impl Doorkeeper {
     }
 
     /// Closes a connection of an address that has at least so many, if there is one; where from is returned.
-    pub fn make_room(&mut self, crowd: u32) -> Option<IpAddr> {
+    pub fn make_room(&mut self, crowd: u32) -> Option<SocketAddr> {
         let mut counts: BTreeMap<IpAddr, u32> = BTreeMap::new();
-        self.half_open.values().for_each(|(from, _)| *counts.entry(*from).or_default() += 1);
+        self.half_open.values().for_each(|(from, _)| *counts.entry(from.ip()).or_default() += 1);
         let most = counts.values().copied().max().filter(|most| *most >= crowd)?;
-        let victim = *self.half_open.iter().find(|(_, (from, _))| counts[from] == most)?.0;
+        let victim = *self.half_open.iter().find(|(_, (from, _))| counts[&from.ip()] == most)?.0;
         let (from, task) = self.half_open.remove(&victim)?;
         task.abort();
         Some(from)
@@ -65,17 +65,25 @@ impl Doorkeeper {
 mod tests {
     use super::*;
 
+    fn node() -> SocketAddr {
+        SocketAddr::from(([10, 0, 0, 1], 4_000))
+    }
+
+    /// Its connections have ports of their own.
+    fn stranger(connection: u64) -> SocketAddr {
+        SocketAddr::from(([10, 0, 0, 9], 5_000 + connection as u16))
+    }
+
     #[tokio::test]
     async fn a_flood_from_one_address_closes_its_own_connections_only() {
-        let (stranger, node) = (IpAddr::from([10, 0, 0, 9]), IpAddr::from([10, 0, 0, 1]));
         let mut door = Doorkeeper::new(4);
         let task = || tokio::spawn(std::future::pending::<()>()).abort_handle();
-        assert_eq!(door.enter(0, node, task()), None);
+        assert_eq!(door.enter(0, node(), task()), None);
         for number in 1..4 {
-            assert_eq!(door.enter(number, stranger, task()), None);
+            assert_eq!(door.enter(number, stranger(number), task()), None);
         }
         for number in 4..100 {
-            assert_eq!(door.enter(number, stranger, task()), Some(stranger));
+            assert_eq!(door.enter(number, stranger(number), task()), Some(stranger(number - 3)));
         }
         assert!(door.half_open.contains_key(&0), "the node was closed for a stranger's sake");
         assert_eq!(door.half_open.keys().copied().collect::<Vec<_>>(), [0, 97, 98, 99]);
@@ -83,14 +91,13 @@ mod tests {
 
     #[tokio::test]
     async fn room_is_made_before_there_are_too_many_and_from_nobody_if_nobody_is_there() {
-        let (stranger, node) = (IpAddr::from([10, 0, 0, 9]), IpAddr::from([10, 0, 0, 1]));
         let mut door = Doorkeeper::new(4);
         assert_eq!(door.make_room(1), None);
-        for (number, from) in [(0, node), (1, stranger), (2, stranger)] {
+        for (number, from) in [(0, node()), (1, stranger(1)), (2, stranger(2))] {
             let task = tokio::spawn(std::future::pending::<()>()).abort_handle();
             assert_eq!(door.enter(number, from, task), None);
         }
-        assert_eq!(door.make_room(2), Some(stranger));
+        assert_eq!(door.make_room(2), Some(stranger(1)));
         assert_eq!(door.half_open.keys().copied().collect::<Vec<_>>(), [0, 2]);
         assert_eq!(door.make_room(2), None, "one connection is no crowd");
     }

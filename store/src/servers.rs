@@ -4,11 +4,11 @@
 
 use crate::directory::{Directory, SERVERS, StoreRefused, is_full, write_whole};
 use std::fs;
-use std::io::ErrorKind;
+use std::io::{self, ErrorKind};
 
 impl Directory {
     /// Holds the store to the number of file servers that its cluster has. A store that does not say, as one of an earlier version, takes
-    /// this one.
+    /// this one, and so does one in which nothing lies.
     ///
     /// # Errors
     ///
@@ -20,12 +20,17 @@ impl Directory {
                 let number = std::str::from_utf8(&text).ok().and_then(|text| text.strip_suffix('\n'));
                 match number.and_then(|number| number.parse().ok()) {
                     Some(found) if found == servers => Ok(()),
-                    Some(found) => Err(StoreRefused::Servers { path, found, wanted: servers }),
+                    Some(found) => match self.objects() {
+                        Ok(objects) if objects.is_empty() => {
+                            self.say(servers).map_err(StoreRefused::at(&path))
+                        }
+                        _ => Err(StoreRefused::Servers { path, found, wanted: servers }),
+                    },
                     None => Err(StoreRefused::Head { path, line: 1 }),
                 }
             }
             Err(why) if why.kind() == ErrorKind::NotFound => {
-                match write_whole(self.path(), SERVERS, &format!("{servers}\n")) {
+                match self.say(servers) {
                     // A full disk is to be emptied; the next start finds room.
                     Err(why) if !is_full(&why) => Err(StoreRefused::at(&path)(why)),
                     _ => Ok(()),
@@ -33,5 +38,9 @@ impl Directory {
             }
             Err(why) => Err(StoreRefused::at(&path)(why)),
         }
+    }
+
+    fn say(&self, servers: u32) -> io::Result<()> {
+        write_whole(self.path(), SERVERS, &format!("{servers}\n"))
     }
 }

@@ -84,15 +84,16 @@ impl Backend for Hw {
 /// By which address other nodes reach this one's byte streams: the one that is said, or the one by which it reaches the meeting place.
 ///
 /// # Errors
-/// What is said is no address of this machine. Nobody says it, and the meeting place is not found, as on a machine whose network is not there yet, or is this machine by an address
-/// that no other one has.
+/// What is said is no address of this machine, as before its network is there. Nobody says it, and the meeting place is not found, as then,
+/// or is this machine by an address that no other one has.
 pub fn address(config: &Config) -> std::result::Result<IpAddr, Failure> {
     if let Some(address) = config.node.address {
-        // Now, and not when all nodes have come.
+        // Now, and not when all nodes have come. After a boot it may not be there yet.
         return match UdpSocket::bind((address, 0)) {
             Err(why) if why.kind() == ErrorKind::AddrNotAvailable => {
-                let says = "this machine has no such address: say one of its own, or leave it out";
-                Err(Failure::bad_input(format!("[node] address = \"{address}\": {says}")))
+                let says =
+                    "this machine has no such address, or not yet: say one of its own, or leave it out";
+                Err(Failure::unfinished(format!("[node] address = \"{address}\": {says}")))
             }
             _ => Ok(address),
         };

@@ -265,7 +265,7 @@ fn none(system: &str) -> Failed {
 fn of_files(why: &RemoteError) -> Failed {
     use FsError::{Closed, Full, Io, Member, NotExecuted, Send, Unknown, WritesLost};
     let is_final = !match why {
-        RemoteError::Late { .. } | RemoteError::Verbs(_) => true,
+        RemoteError::Late { .. } | RemoteError::Replaced(_) | RemoteError::Verbs(_) => true,
         RemoteError::Fs(_, why) => matches!(
             why,
             Closed
@@ -279,10 +279,7 @@ fn of_files(why: &RemoteError) -> Failed {
                 | FsError::Verbs(_)
                 | WritesLost
         ),
-        RemoteError::Replaced(_)
-        | RemoteError::TooMuch(_)
-        | RemoteError::Layout
-        | RemoteError::NoDirectory { .. } => false,
+        RemoteError::TooMuch(_) | RemoteError::Layout | RemoteError::NoDirectory { .. } => false,
     };
     Failed { why: why.to_string(), is_final }
 }
@@ -370,6 +367,7 @@ mod tests {
     fn a_server_that_is_down_is_no_mistake_of_who_asks() {
         let file = |why| of_files(&RemoteError::Fs("f".to_string(), why)).is_final;
         assert!(!of_files(&RemoteError::Late { about: "f".to_string(), changes: true }).is_final);
+        assert!(!of_files(&RemoteError::Replaced("f".to_string())).is_final, "there is a file of that name");
         assert!(!file(FsError::Unknown) && !file(FsError::Full));
         assert!(file(FsError::Exists) && file(FsError::NotFound) && file(FsError::Distribution));
     }

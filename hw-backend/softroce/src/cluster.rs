@@ -72,14 +72,50 @@ enum News {
     Gone(usize),
 }
 
-/// Boots a cluster, runs its program, and says how each machine ended. `output` is told each line as it comes, with
+/// How a run ended.
+#[derive(Clone, Debug)]
+pub struct Outcome {
+    /// How each machine ended.
+    pub endings: Vec<Ending>,
+    /// Planned events whose moment did not come before all programs had ended: what they are to show was not shown.
+    pub missed: usize,
+}
+
+impl Plan {
+    /// Refuses events of machines and cards that there are not.
+    ///
+    /// # Errors
+    /// One is.
+    pub fn check(&self) -> Result<()> {
+        let cards = self.machines * self.content.nics;
+        for (_, event) in &self.events {
+            match *event {
+                Event::Kill(number, _) => {
+                    ensure!(
+                        number < self.machines,
+                        "there is no machine {number}: there are {}",
+                        self.machines
+                    );
+                }
+                Event::Rule(Rule { from, to, .. }, _) => {
+                    let card = from.max(to);
+                    ensure!(card < cards, "there is no card {card}: there are {cards}");
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Boots a cluster, runs its program, and says how it ended. `output` is told each line as it comes, with
 /// the machine's number. Nothing is left behind but the consoles.
 pub fn run(
     kernel: &Kernel,
     plan: &Plan,
     stop: &AtomicBool,
     output: &mut dyn FnMut(usize, &str),
-) -> Result<Vec<Ending>> {
+) -> Result<Outcome> {
+    plan.check()?;
     let began = Instant::now();
     fs::create_dir_all(&plan.folder)?;
     let image = plan.folder.join("initramfs.cpio");
@@ -342,7 +378,7 @@ impl Cluster<'_> {
         deadline: Instant,
         stop: &AtomicBool,
         output: &mut dyn FnMut(usize, &str),
-    ) -> Result<Vec<Ending>> {
+    ) -> Result<Outcome> {
         let mut healing: Vec<(Instant, RuleId)> = Vec::new();
         while self.machines.iter().any(|machine| machine.ending.is_none()) {
             if stop.load(Ordering::Relaxed) {
@@ -370,7 +406,8 @@ impl Cluster<'_> {
         while let Ok(item) = news.recv_timeout(last.saturating_duration_since(Instant::now())) {
             self.hear(item, output);
         }
-        Ok(self.machines.iter().map(|machine| machine.ending.unwrap_or(Ending::Lost)).collect())
+        let endings = self.machines.iter().map(|machine| machine.ending.unwrap_or(Ending::Lost)).collect();
+        Ok(Outcome { endings, missed: self.events.len() })
     }
 
     fn timed_out(&self) -> Result<()> {
@@ -473,17 +510,19 @@ impl Cluster<'_> {
     }
 }
 
-/// The code of a run that came to no end: a machine did not boot, or stopped without a word, or the time was over.
+/// The code of a run that came to no end: a machine did not boot, or stopped without a word, or the time was over; or that ended before
+/// what was planned had happened.
 pub const UNFINISHED: i32 = 3;
 
 /// One code for a cluster's run: 1 where a program ended with 1, as one that found something wrong does; otherwise the
-/// largest of its programs'. A machine that was lost counts as [`UNFINISHED`].
-pub fn code(endings: &[Ending]) -> i32 {
+/// largest of its programs'. A machine that was lost counts as [`UNFINISHED`], and so does an event that did not happen.
+pub fn code(Outcome { endings, missed }: &Outcome) -> i32 {
     let codes = endings.iter().map(|ending| match ending {
         Ending::Exit(code) => *code,
         Ending::Killed => 0,
         Ending::Lost => UNFINISHED,
     });
+    let codes = codes.chain((*missed > 0).then_some(UNFINISHED));
     if codes.clone().any(|code| code == 1) { 1 } else { codes.max().unwrap_or(0) }
 }
 
@@ -517,9 +556,17 @@ mod tests {
     #[test]
     fn what_was_found_wrong_is_not_hidden_by_what_came_to_no_end() {
         use Ending::{Exit, Killed, Lost};
-        assert_eq!(code(&[Exit(0), Exit(1), Lost, Exit(101)]), 1);
-        assert_eq!(code(&[Exit(0), Exit(101), Lost]), 101);
-        assert_eq!(code(&[Exit(0), Killed]), 0);
-        assert_eq!(code(&[Exit(0), Lost]), UNFINISHED);
+        let code = |endings: &[Ending], missed| code(&Outcome { endings: endings.to_vec(), missed });
+        assert_eq!(code(&[Exit(0), Exit(1), Lost, Exit(101)], 1), 1);
+        assert_eq!(code(&[Exit(0), Exit(101), Lost], 0), 101);
+        assert_eq!(code(&[Exit(0), Killed], 0), 0);
+        assert_eq!(code(&[Exit(0), Lost], 0), UNFINISHED);
+    }
+
+    #[test]
+    fn a_run_that_ends_before_what_was_planned_has_happened_is_unfinished() {
+        let code = |endings: &[Ending]| code(&Outcome { endings: endings.to_vec(), missed: 1 });
+        assert_eq!(code(&[Ending::Exit(0), Ending::Killed]), UNFINISHED);
+        assert_eq!(code(&[Ending::Exit(1)]), 1, "what was found wrong is told");
     }
 }

@@ -123,13 +123,16 @@ impl Run {
         let heard = Arc::clone(&stop);
         ctrlc::set_handler(move || heard.store(true, Ordering::Relaxed))?;
         let several = self.machines > 1;
-        let endings = cluster::run(&kernel, &plan, &stop, &mut |machine, line| {
+        let outcome = cluster::run(&kernel, &plan, &stop, &mut |machine, line| {
             if several { println!("n{machine}| {line}") } else { println!("{line}") }
         })?;
-        for (machine, ending) in endings.iter().enumerate().filter(|(_, e)| **e != Ending::Exit(0)) {
+        for (machine, ending) in outcome.endings.iter().enumerate().filter(|(_, e)| **e != Ending::Exit(0)) {
             eprintln!("softroce: machine {machine} ended so: {ending:?}");
         }
-        Ok(cluster::code(&endings))
+        if outcome.missed > 0 {
+            eprintln!("softroce: {} of the planned events did not happen before the end", outcome.missed);
+        }
+        Ok(cluster::code(&outcome))
     }
 
     fn plan(&self, folder: &std::path::Path) -> Result<Plan> {

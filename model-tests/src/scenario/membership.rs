@@ -57,11 +57,12 @@ impl Membership {
         config.max_message = config.max_message.max(longest(nodes));
     }
 
-    /// After how long at most the others go on without one that died: they look at it a patience and a third of a lease later, and what it
-    /// held is free once its lease has run out by all clocks. The first view begins no later.
+    /// After how long at most the others go on without one that died: they look at it a patience and a third of a lease later, the one that
+    /// begins the next view asks it for a patience itself, and what it held is free once its lease has run out by all clocks. The first
+    /// view begins no later.
     fn goes_on_after(&self) -> Nanos {
         let [lease, drift, patience] = [self.lease, self.drift, self.patience].map(|span| span.nanos().0);
-        Nanos(patience + lease / 3 + lease + drift)
+        Nanos(2 * patience + lease / 3 + lease + drift)
     }
 
     /// Checks that requests have the time to end that wait for one that died.

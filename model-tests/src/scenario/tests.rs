@@ -257,7 +257,7 @@ const MISTAKES: &[(&str, &str, &str)] = &[
     (
         "nodes = 16",
         "nodes = 16\nmembers = { lease = \"3s\" }",
-        "s.toml:28: [run] settle = \"3s\": more than 4051ms: so long members go on waiting for one that has died",
+        "s.toml:28: [run] settle = \"3s\": more than 4101ms: so long members go on waiting for one that has died",
     ),
     (
         "[workload]",

@@ -33,6 +33,7 @@ pub(super) const PAUSE: Nanos = Nanos::from_millis(10);
 /// How long a server may say nothing that was asked a question of which nobody awaits the answer: the stream is given up then. A machine that
 /// lost its power breaks no stream, and Linux goes on for 15 minutes by itself. A quarter of the time for which
 /// [calls from outside](super::remote) are made again, so that these meet a server that is back, and many times what a server takes that lives.
+/// As long a server waits for who a client is.
 pub(super) const SILENCE: Nanos = Nanos::from_secs(5);
 
 /// Frames that wait for room in one stream, at most; who sends more waits.
@@ -306,7 +307,9 @@ impl<V: Verbs> Streams<V> {
     async fn answer_by(self: Rc<Self>, mut stream: V::Stream) {
         let (mut reading, mut writing) = (Reading::default(), Writing::default());
         let outgoing: Rc<Outgoing> = Rc::default();
-        let hello = next(&mut stream, &mut reading, &mut writing, &outgoing, self.most).await;
+        // Who says nothing, as a monitor that only connects, does not keep a descriptor for ever.
+        let hello = next(&mut stream, &mut reading, &mut writing, &outgoing, self.most);
+        let hello = self.rt.within(SILENCE, hello).await.ok().flatten();
         // One that is for another is not answered, as that other one does not answer: its client asks again, and where it is by then.
         let hello = hello.and_then(|frame| Hello::of(&frame)).filter(|hello| hello.server == self.me);
         // By a stream that comes behind a later one its client asks nothing any more.

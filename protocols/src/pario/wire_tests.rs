@@ -165,6 +165,27 @@ fn a_stream_that_is_for_another_server_asks_nothing_and_ends() {
     assert!(answered.is_finished() && streams.asked.borrow().is_empty());
 }
 
+/// A monitor that looks whether the port is open, say, and stays connected.
+#[test]
+fn a_stream_on_which_nobody_says_who_it_is_ends_and_one_of_a_client_that_rests_does_not() {
+    let fake = Fake::default();
+    let rt = Rt::<V>::new(&fake, RtConfig::default()).expect("the fake device obeys");
+    let streams = streams(&rt, &fake);
+    let hello = Hello { client: Rank::from_index(1), server: streams.me, life: 7, number: 1 };
+    let hello = bytes_of([hello.into_frame()]);
+    let [silent, begun, client] = [&[][..], &hello[..7], &hello]
+        .map(|bytes| rt.spawn(Rc::clone(&streams).answer_by(fake.stream_of(bytes))));
+    let mut program = rt.program();
+    let mut after = |span: Nanos| {
+        while program.step() == Park::Again {}
+        fake.world.borrow_mut().now += span;
+        while program.step() == Park::Again {}
+        [&silent, &begun, &client].map(|stream| stream.is_finished())
+    };
+    assert_eq!(after(SILENCE - Nanos(1)), [false; 3]);
+    assert_eq!(after(Nanos(1)), [true, true, false]);
+}
+
 /// A machine that lost its power says nothing, and the system that asked it waits for a quarter of an hour.
 #[test]
 fn a_stream_whose_server_says_nothing_to_a_question_is_given_up_and_one_from_which_something_comes_is_not() {

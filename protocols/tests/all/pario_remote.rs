@@ -292,6 +292,13 @@ fn of_calls_that_a_server_which_is_down_makes_late_nothing_goes_on_when_it_is_ba
     drop(rt.clone().spawn(async move {
         let handle = asker.create("data", None).await.expect("its server is there");
         rt.sleep_until(ms(10)).await;
+        let (lists, told_of_list) = (Rc::clone(&asker), Rc::clone(&told));
+        drop(rt.spawn(async move {
+            let root = Request::List { directory: String::new(), after: String::new(), sizes: false };
+            let late = RemoteError::Late { about: "/".into(), changes: false };
+            assert_eq!(lists.ask(root).await, Err(late), "the root's path is empty, and its name is not");
+            *told_of_list.borrow_mut() += 1;
+        }));
         // More than may be open at a time.
         for at in 0..70 {
             let (asker, told) = (Rc::clone(&asker), Rc::clone(&told));
@@ -304,7 +311,7 @@ fn of_calls_that_a_server_which_is_down_makes_late_nothing_goes_on_when_it_is_ba
     }));
     cluster.plan(ms(5), Fault::Crash { node: NodeId(0) });
     cluster.run(Nanos::from_secs(21));
-    assert_eq!(*late.borrow(), 70, "a call takes longer than calls may");
+    assert_eq!(*late.borrow(), 71, "a call takes longer than calls may");
     let asked = files.stats().asked;
     cluster.plan(cluster.fabric.now(), Fault::Restart { node: NodeId(0) });
     cluster.run(Nanos(1));
@@ -314,4 +321,45 @@ fn of_calls_that_a_server_which_is_down_makes_late_nothing_goes_on_when_it_is_ba
     assert_eq!(files.stats().asked, asked, "a call that has ended asks again");
     let left = files.leftovers();
     assert!(left.iter().all(|(_, count)| *count == 0), "{left:?}");
+}
+
+/// A removal is answered once all servers of its file have removed their parts, and goes on at its home when nobody waits for it any more.
+#[test]
+fn removals_that_wait_for_a_server_which_is_down_leave_room_for_what_it_has_no_part_in() {
+    let storage = Storage::Memory { most: 1 << 24 };
+    let config = FsConfig { storage, wire: Wire::Tcp, ..FsConfig::new(2) };
+    let cluster = Cluster::with_messages(3, 1, Wait::Notify, config.max_message());
+    let start = |member: &Member| Pario::start(&member.rt, &member.mesh, config).expect("it can be");
+    let services: Vec<_> = cluster.members.iter().map(start).collect();
+    let (rt, files) = (cluster.members[2].rt.clone(), services[2].clone());
+    let (asker, ended) = (Rc::new(Asker(Remote::new(&rt, &files), files)), Rc::new(RefCell::new(false)));
+    let tell = Rc::clone(&ended);
+    drop(rt.clone().spawn(async move {
+        let names: Vec<String> = (0..70).map(|n| n.to_string()).collect();
+        for name in &names {
+            asker.create(name, None).await.expect("both servers are there");
+        }
+        rt.sleep_until(ms(500)).await;
+        // More than may be open at a time.
+        for name in names {
+            let asker = Rc::clone(&asker);
+            drop(rt.spawn(async move {
+                let removed = asker.ask(Request::Remove { name: name.clone() }).await;
+                assert_eq!(removed, Err(RemoteError::Late { about: name, changes: true }));
+            }));
+        }
+        for at in [1, 25] {
+            rt.sleep_until(Nanos::from_secs(at)).await;
+            let (path, name) = (format!("d{at}"), format!("f{at}"));
+            assert_eq!(asker.ask(Request::MakeDirectory { path: path.clone() }).await, Ok(Reply::Done));
+            asker.create(&name, None).await.expect("its home is there");
+            let (all, _) = asker.list("", "", false).await;
+            assert!([path, name].iter().all(|made| all.iter().any(|there| there.name == *made)), "{all:?}");
+            assert!(rt.now() < Nanos::from_secs(at) + ms(100), "it waits for the server that is down");
+        }
+        tell.replace(true);
+    }));
+    cluster.plan(ms(400), Fault::Crash { node: NodeId(1) });
+    cluster.run(Nanos::from_secs(30));
+    assert!(*ended.borrow(), "a call waits for a server that has no part in it");
 }

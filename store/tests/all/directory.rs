@@ -62,10 +62,12 @@ fn a_store_that_is_another_ones_is_named_with_its_place_and_left_as_it_was() {
 fn a_store_is_held_to_the_number_of_servers_for_which_its_files_were_placed() {
     let scratch = Scratch::new();
     let open = || Directory::open_or_make(scratch.path(), &id(3)).unwrap();
-    // Of an earlier version, which did not say.
+    // Of an earlier version, which did not say; and as long as nothing lies there any number will do.
     drop(open());
+    open().of_servers(3).unwrap();
     open().of_servers(4).unwrap();
     open().of_servers(4).unwrap();
+    fs::write(scratch.path().join("0000000000000007"), b"bytes").unwrap();
     let before = scratch.files();
     let at = format!("{}/weft-store.servers", scratch.path().display());
     let refused = open().of_servers(5).unwrap_err().to_string();

@@ -238,20 +238,16 @@ fn a_server_whose_disk_is_not_mounted_says_so_and_serves_nothing() {
 
 #[test]
 fn a_server_of_another_number_of_servers_than_its_files_lie_on_says_what_to_do_and_serves_nothing() {
-    let scratch = Scratch::new("tcp-number");
-    let config = configs(&scratch, 1).swap_remove(0);
-    let mut daemon = Daemon::start(&scratch, &config, 0, NEW);
-    presence(&config, &["present", "none"]);
-    daemon.signal("-TERM");
-    assert_eq!(daemon.ends(), Some(0), "{}", daemon.lines());
-    let text = fs::read_to_string(&config).expect("its configuration");
-    let more = scratch.file("more.toml", text.replace("file_servers = 1", "file_servers = 2"));
+    let mut pair = Pair::start("tcp-number");
+    pair.put("f", b"here");
+    pair.daemons[0].signal("-TERM");
+    assert_eq!(pair.daemons[0].ends(), Some(0), "{}", pair.daemons[0].lines());
+    let text = fs::read_to_string(&pair.config).expect("its configuration");
+    let more = pair.scratch.file("more.toml", text.replace("file_servers = 1", "file_servers = 2"));
     let says = ["placed over 1 file servers, and not over 2", "start with 1 again", "weft fs get"];
     refused(&["daemon", &more, "--rank", "0"], &says);
-    let mut daemon = Daemon::start(&scratch, &config, 0, &[]);
-    presence(&config, &["present", "none"]);
-    daemon.signal("-TERM");
-    assert_eq!(daemon.ends(), Some(0), "{}", daemon.lines());
+    pair.daemons[0] = Daemon::start(&pair.scratch, &pair.config, 0, &[]);
+    assert_eq!(patiently(&pair.asks(&["get", "f", "-"])), "here");
 }
 
 #[test]
@@ -405,6 +401,152 @@ fn a_put_or_a_get_that_is_interrupted_leaves_nothing_behind_and_exits_with_3() {
     interrupt(&get);
     ends(get);
     pair.daemons[0].signal("-CONT");
+    assert_eq!(pair.scratch.names(), before);
+}
+
+/// Waits until a program has taken SIGTERM over, and some time more for what it does then.
+fn catches(child: &Child) {
+    let status = format!("/proc/{}/status", child.id());
+    let has = || {
+        let text = fs::read_to_string(&status).expect("it runs");
+        let caught = text.lines().find_map(|line| line.strip_prefix("SigCgt:")).expect("Linux says it");
+        u64::from_str_radix(caught.trim(), 16).expect("bits") & 1 << 14 != 0
+    };
+    while !has() {
+        thread::sleep(Duration::from_millis(5));
+    }
+    thread::sleep(Duration::from_millis(500));
+}
+
+#[test]
+fn who_interrupts_a_command_that_waits_is_told_so_and_whether_it_is_known_what_came_of_it() {
+    let pair = Pair::start("interrupted-calls");
+    pair.put("f", b"x");
+    // It is the coordinator, too.
+    pair.daemons[0].signal("-STOP");
+    let fs = |more: &[&'static str]| pair.asks(more).iter().map(|word| word.to_string()).collect::<Vec<_>>();
+    let segment = |more: &[&str]| {
+        [&["segment", "--cluster", &pair.config], more].concat().iter().map(|word| word.to_string()).collect()
+    };
+    let nobody_knows =
+        |what: &str| format!("weft: {what}: interrupted, and nobody knows whether it was done\n");
+    let interrupted = "weft: interrupted\n".to_string();
+    for (args, code, line) in [
+        (fs(&["ls"]), 3, interrupted.clone()),
+        (fs(&["rm", "f", "g"]), 3, nobody_knows("f")),
+        (fs(&["mkdir", "d"]), 3, nobody_knows("d")),
+        (segment(&["list"]), 3, interrupted.clone()),
+        (segment(&["rm", "load"]), 3, nobody_knows("load")),
+        // That is how it ends.
+        (segment(&["watch", "load"]), 0, String::new()),
+        (segment(&["watch", "load", "--count", "1"]), 3, interrupted.clone()),
+        (vec!["status".to_string(), pair.config.clone()], 3, interrupted.clone()),
+    ] {
+        let args: Vec<&str> = args.iter().map(String::as_str).collect();
+        let child = weft(&args).stderr(Stdio::piped()).spawn().expect("starts");
+        catches(&child);
+        interrupt(&child);
+        let ended = child.wait_with_output().expect("ends");
+        assert_eq!((ended.status.code(), err(&ended)), (Some(code), &*line), "{args:?}");
+    }
+    pair.daemons[0].signal("-CONT");
+}
+
+#[test]
+fn a_put_whose_node_goes_is_removed_by_another_node_and_one_that_nobody_can_remove_is_named() {
+    let mut pair = Pair::start("put-left");
+    let begin = |pair: &Pair, more: &[&str]| {
+        let mut put = weft(&pair.asks(&[more, &["put", "-", "f"]].concat()));
+        let mut put = put.stdin(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("starts");
+        put.stdin.as_mut().expect("piped").write_all(&[7; 200_000]).expect("it reads");
+        while !pair.names().contains(".f.") {}
+        put
+    };
+    let ends = |put: Child| {
+        // Its input ends now.
+        let ended = put.wait_with_output().expect("ends");
+        assert_eq!(ended.status.code(), Some(3), "{}", err(&ended));
+        err(&ended).to_string()
+    };
+    let put = begin(&pair, &["--node", "1"]);
+    pair.daemons[1].signal("-TERM");
+    assert_eq!(pair.daemons[1].ends(), Some(0));
+    let told = ends(put);
+    assert_eq!((told.contains("may be left"), pair.names().as_str()), (false, ""), "{told}");
+
+    let put = begin(&pair, &[]);
+    let part = pair.names().trim().to_string();
+    pair.daemons[0].signal("-KILL");
+    assert_eq!(pair.daemons[0].ends(), None, "it was killed");
+    let told = ends(put);
+    assert!(told.contains(&format!("; {part} may be left, to be removed by weft fs rm")), "{told}");
+}
+
+#[test]
+fn who_gets_a_file_that_is_replaced_meanwhile_gets_the_new_one_or_may_ask_again() {
+    let pair = Pair::start("get-replaced");
+    let large = || {
+        pair.put("g", b"");
+        assert_eq!(pair.ask(&["truncate", "g", "300000000"]).status.code(), Some(0));
+        assert_eq!(pair.ask(&["mv", "--force", "g", "f"]).status.code(), Some(0));
+    };
+    let replace = || {
+        let from = pair.scratch.file("put", "new");
+        assert_eq!(pair.ask(&["put", "--force", &from, "f"]).status.code(), Some(0));
+    };
+    let signal = |child: &Child, name: &str| {
+        assert!(Command::new("kill").args([name, &child.id().to_string()]).status().expect("kill").success());
+    };
+    large();
+    let (to, before) = (pair.scratch.path("to"), pair.scratch.names());
+    let mut get = weft(&pair.asks(&["get", "f", &to])).stdout(Stdio::null()).spawn().expect("starts");
+    while pair.scratch.names() == before {}
+    signal(&get, "-STOP");
+    replace();
+    signal(&get, "-CONT");
+    assert_eq!(get.wait().expect("ends").code(), Some(0));
+    assert_eq!(fs::read(&to).expect("it was written"), b"new");
+
+    // What was written to a pipe stays: it cannot begin anew.
+    large();
+    let mut get = weft(&pair.asks(&["get", "f", "-"]));
+    let mut get = get.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("starts");
+    get.stdout.as_mut().expect("piped").read_exact(&mut [1; 9]).expect("it begins");
+    replace();
+    let ended = get.wait_with_output().expect("ends");
+    let told = "weft: 'f' was replaced by another file meanwhile: ask again\n";
+    assert_eq!((ended.status.code(), err(&ended)), (Some(3), told));
+}
+
+/// The program, whose largest file is of 512 KiB or twice that, as the shell counts.
+fn limited(args: &[&str]) -> Command {
+    let mut shell = Command::new("sh");
+    shell.args(["-c", "ulimit -f 1024; exec \"$0\" \"$@\"", env!("CARGO_BIN_EXE_weft")]).args(args);
+    shell.stdin(Stdio::null()).stdout(Stdio::null());
+    shell
+}
+
+#[test]
+fn a_file_that_is_larger_than_a_process_may_write_ends_one_call_and_no_server() {
+    let mut pair = Pair::start("limited");
+    let bytes = vec![7; 2_000_000];
+    pair.put("f", &bytes);
+    pair.daemons[0].signal("-TERM");
+    assert_eq!(pair.daemons[0].ends(), Some(0));
+    let log = pair.scratch.path("limited.log");
+    let mut server = limited(&["daemon", &pair.config, "--rank", "0"]);
+    let child = server.stderr(fs::File::create(&log).expect("a file")).spawn().expect("there is a shell");
+    pair.daemons[0] = Daemon { child, log };
+    patiently(&pair.asks(&["ls"]));
+    let put = pair.ask(&["put", &pair.scratch.file("put", &bytes), "g"]);
+    assert_eq!(put.status.code(), Some(3), "{}", err(&put));
+    assert!(err(&put).contains("no file so large"), "{}", err(&put));
+    assert_eq!(pair.names(), "f\n", "what it had made is removed");
+
+    let before = pair.scratch.names();
+    let get = limited(&pair.asks(&["get", "f", &pair.scratch.path("to")])).output().expect("it starts");
+    assert_eq!(get.status.code(), Some(3), "{}", err(&get));
+    assert!(err(&get).contains("File too large"), "{}", err(&get));
     assert_eq!(pair.scratch.names(), before);
 }
 

@@ -30,8 +30,8 @@ const PAUSE: Nanos = Nanos::from_millis(100);
 /// Why a request was not served.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum RemoteError {
-    /// The name stands for another file by now.
-    #[error("'{0}' is another file by now: somebody has removed it and made it anew")]
+    /// The name stands for another file by now. That one can be asked for.
+    #[error("'{0}' was replaced by another file meanwhile: ask again")]
     Replaced(String),
     /// A call reads or writes too much.
     #[error("one call reads or writes at most {MOST} bytes, not {0}")]
@@ -87,13 +87,14 @@ impl<V: Verbs> Remote<V> {
     }
 
     /// Does what is asked. What can be repeated without harm is repeated where a server restarted meanwhile, until the call's time is over:
-    /// then nothing of it goes on but the closing of what it opened. A change of a name is repeated below, by its number: it is done once.
+    /// then nothing of it goes on but the closing of what it opened, and what servers were asked. A change of a name is repeated below, by its
+    /// number: it is done once.
     ///
     /// # Errors
     /// See [`RemoteError`].
     pub async fn serve(&self, request: Request) -> Result<Reply, RemoteError> {
         let served = self.rt.deadline(self.rt.now() + PATIENCE, self.repeated(&request)).await;
-        let (about, changes) = (request.about().to_string(), request.changes());
+        let (about, changes) = (shown(request.about()).to_string(), request.changes());
         served.unwrap_or(Err(RemoteError::Late { about, changes }))
     }
 
@@ -226,8 +227,13 @@ fn done(path: &str, end: Result<(), FsError>) -> Result<Reply, RemoteError> {
     end.map(|()| Reply::Done).map_err(of(path))
 }
 
-fn of(name: &str) -> impl Fn(FsError) -> RemoteError {
-    move |why| RemoteError::Fs(name.to_string(), why)
+fn of(path: &str) -> impl Fn(FsError) -> RemoteError {
+    move |why| RemoteError::Fs(shown(path).to_string(), why)
+}
+
+/// A path in a sentence: the root's is empty.
+fn shown(path: &str) -> &str {
+    if path.is_empty() { "/" } else { path }
 }
 
 /// Of what is to be made: what is not there is the directory in which it is to be.
