@@ -27,13 +27,10 @@ pub(super) struct Held<V: Verbs> {
     pub opening: Option<Rc<dyn Opens>>,
     /// Where the answer is kept until this is given back.
     pub _slot: Option<Rc<Slot>>,
-    /// Its place among the calls that wait for all servers of a file.
-    pub _everywhere: Option<Rc<Place>>,
 }
 
 impl<V: Verbs> Held<V> {
-    pub(super) const NOTHING: Held<V> =
-        Held { buffer: None, file: None, opening: None, _slot: None, _everywhere: None };
+    pub(super) const NOTHING: Held<V> = Held { buffer: None, file: None, opening: None, _slot: None };
 }
 
 /// What takes a file as its home says that it is open, whether or not somebody still waits for that.

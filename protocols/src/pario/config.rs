@@ -78,8 +78,7 @@ pub struct FsConfig {
     /// half of this, is kept for removals on a full disk. Default: 16 KiB, the removal of two hundred names. 0 for none.
     pub log_room: u32,
     /// Calls of a client that one server has not answered, at most; more wait. What members of groups say to each other does not count.
-    /// Removals, renames that may take a file's place, and cuts are half of these at most, since all servers of a file have a part in them:
-    /// while one of these is down, the other half is for what that has no part in. Default: 64.
+    /// Default: 64.
     pub window: u32,
     /// How long a server may owe an answer before its client finds out whether it is still there, and again after as long.
     /// Default: 100 ms. [`Nanos::MAX`] for never: then a call whose server restarts may wait for ever.

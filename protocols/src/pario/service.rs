@@ -10,7 +10,6 @@ use super::watch;
 use super::wire::{Arrived, CHANNEL, PAUSE, Streams, UNASKED, Wire};
 use super::{FsConfig, FsError, FsStats, Handle};
 use crate::rt::Rt;
-use crate::rt::places::Places;
 use crate::rt::sync::OneshotReceiver;
 use crate::transport::{Hold, Inbox, Incoming, Mesh, Rank};
 use std::cell::{Cell, RefCell};
@@ -43,9 +42,6 @@ pub(super) struct Shared<V: Verbs> {
     home: RefCell<Option<Hold<V>>>,
     /// Of calls that change names.
     pub slots: Slots,
-    /// Places for calls that their home answers once all servers of a file have: half of those that it has for a node's calls. While one
-    /// server is down, all that this node asks about names would end up behind removals that nobody waits for any more.
-    pub everywhere: Places,
     /// How often each node has begun anew, as this service was told.
     resets: RefCell<BTreeMap<Rank, u32>>,
 }
@@ -64,13 +60,8 @@ impl<V: Verbs> Shared<V> {
 
     /// Waits a while before a server is asked again that did not answer: by streams, another one is opened to it.
     pub(super) async fn pause(&self) {
-        self.pause_for(1).await;
-    }
-
-    /// The same for so many pauses.
-    pub(super) async fn pause_for(&self, pauses: u64) {
         if let Wire::Streams(_) = self.wire {
-            self.rt.sleep(PAUSE * pauses).await;
+            self.rt.sleep(PAUSE).await;
         }
     }
 
@@ -176,7 +167,6 @@ impl<V: Verbs> Pario<V> {
             calls: Calls::new(config.window, mesh.incarnation()),
             home: RefCell::default(),
             slots: Slots::new(config.window, mesh.incarnation()),
-            everywhere: Places::new(config.window.div_ceil(2)),
         };
         if me < config.servers {
             shared.server = Some(Server::open(&shared, me, config)?);

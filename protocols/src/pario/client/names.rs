@@ -114,7 +114,7 @@ impl<V: Verbs> Pario<V> {
     ///
     /// There is no file of that name.
     pub async fn unlink(&self, path: &str) -> Result<(), FsError> {
-        self.done_everywhere(Request::Unlink { path: Path::checked(path)? }).await
+        self.done(Request::Unlink { path: Path::checked(path)? }).await
     }
 
     /// Makes a directory.
@@ -161,10 +161,7 @@ impl<V: Verbs> Pario<V> {
         replaces: bool,
     ) -> Result<(), FsError> {
         let (from, to) = (Path::checked(from)?, Path::checked(to)?);
-        match replaces {
-            true => self.done_everywhere(Request::Rename { from, to, replaces }).await,
-            false => self.done(Request::Rename { from, to, replaces }).await,
-        }
+        self.done(Request::Rename { from, to, replaces }).await
     }
 
     /// What is in a directory, in order; the root's path is empty. What is made or removed meanwhile may be among it or not; all else is,
@@ -305,20 +302,9 @@ impl<V: Verbs> Pario<V> {
     }
 
     async fn done(&self, request: Request) -> Result<(), FsError> {
-        is_done(self.once(request).await)
-    }
-
-    /// The same of what a file may end by, which its home answers once all of its servers have removed their objects.
-    async fn done_everywhere(&self, request: Request) -> Result<(), FsError> {
-        let place = Rc::new(self.0.everywhere.take().await);
-        let held = || Held { _everywhere: Some(Rc::clone(&place)), ..Held::NOTHING };
-        is_done(self.once_holding(request, held).await)
-    }
-}
-
-fn is_done(told: Answered) -> Result<(), FsError> {
-    match told? {
-        Answer::Done => Ok(()),
-        _ => Err(FsError::Nonsense),
+        match self.once(request).await? {
+            Answer::Done => Ok(()),
+            _ => Err(FsError::Nonsense),
+        }
     }
 }

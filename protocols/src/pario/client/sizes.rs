@@ -58,8 +58,7 @@ impl<V: Verbs> Pario<V> {
         if size > 1 << 63 {
             return Err(FsError::Position { at: size, len: 0 });
         }
-        let place = Rc::new(self.0.everywhere.take().await);
-        let held = Held { file: Some(Rc::clone(file.in_use())), _everywhere: Some(place), ..Held::NOTHING };
+        let held = Held { file: Some(Rc::clone(file.in_use())), ..Held::NOTHING };
         match self.call(HOME, Request::Truncate { handle: file.handle(), size }, held).await? {
             Answer::Done => Ok(()),
             _ => Err(FsError::Nonsense),

@@ -37,9 +37,6 @@ use std::rc::Rc;
 use store::Store;
 use weft_verbs::{AccessFlags, MemoryRegion, RemoteSlice, SendOp, Verbs, Work};
 
-/// How many pauses lie at the most between two attempts to ask a server: a bit more than a second.
-const MOST_PAUSES: u64 = 128;
-
 /// A node's server.
 pub(super) struct Server<V: Verbs> {
     /// None until the server knows what its disk has.
@@ -322,16 +319,13 @@ async fn spread<V: Verbs>(shared: &Shared<V>, server: Rank, request: Request) ->
     told
 }
 
-/// Asks another server until it answers: nothing more comes of it if that has been done. One that is down for a night is not asked a
-/// hundred times a second by each removal of that night.
+/// Asks another server until it answers: nothing more comes of it if that has been done.
 async fn answered<V: Verbs>(shared: &Shared<V>, server: Rank, request: Request) -> Answered {
-    let mut pauses = 1;
     loop {
         match sent(shared, server, request.clone()).await {
-            Err(FsError::Unknown) => shared.pause_for(pauses).await,
+            Err(FsError::Unknown) => shared.pause().await,
             told => return told,
         }
-        pauses = (pauses * 2).min(MOST_PAUSES);
     }
 }
 
