@@ -1,13 +1,26 @@
-//! Panics in runs of many: a protocol of one's own that gives up sooner than it breaks a promise.
+//! Panics in runs: a protocol of one's own that gives up sooner than it breaks a promise.
 //!
-//! Nothing catches a panic, and it ends the program. Which of its runs panicked is known only here: it is told, and the exit code is that
-//! of a broken promise, since a run that ends so is a failure that was found.
+//! In an explored world a panic is a violation, but not where it ends the program (`panic = "abort"`), and none is caught in other runs. Which
+//! run has panicked is known only here: it is told, a world's is saved, and the exit code is that of a broken promise, since a
+//! run that ends so is a failure that was found.
 
 use crate::exit::Exit;
 use crate::logfile;
 use std::cell::Cell;
 use std::io::{self, Write};
-use std::panic;
+use std::panic::{self, PanicHookInfo};
+use std::sync::OnceLock;
+
+/// What a panic has ended, if somebody knows more than a number.
+pub type Tells = fn(&PanicHookInfo<'_>) -> Option<String>;
+
+/// Who is asked.
+static TELLS: OnceLock<Tells> = OnceLock::new();
+
+/// From now on this is asked of a panic as well.
+pub fn ask(tells: Tells) {
+    let _ = TELLS.set(tells);
+}
 
 /// What a run of a number is, and how it is run alone.
 pub type Name = fn(u64) -> String;
@@ -30,14 +43,17 @@ pub fn seed(number: u64) -> String {
     format!("seed {number} (the same command with --seeds {number}..{} runs it alone)", number + 1)
 }
 
-/// Has a panic in a run of many told with its name. All others end as they do anyway.
+/// Has a panic in a run of many told with its name, and one in a world with what led to it. All others end as they do anyway.
 pub fn install() {
     let usual = panic::take_hook();
     panic::set_hook(Box::new(move |panicked| {
         usual(panicked);
-        if let Some(name) = running() {
+        let of_many = running().map(|name| format!("a panic in {name}"));
+        let more = TELLS.get().and_then(|tells| tells(panicked));
+        let told: Vec<String> = of_many.into_iter().chain(more).collect();
+        if !told.is_empty() {
             // Nobody may be reading; the exit code tells the same.
-            let _ = writeln!(io::stderr(), "weft: a panic in {name}");
+            let _ = writeln!(io::stderr(), "weft: {}", told.join("\nweft: "));
             logfile::abandon();
             std::process::exit(Exit::Violated as i32);
         }

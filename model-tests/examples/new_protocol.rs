@@ -1,15 +1,16 @@
 //! A protocol of one's own, to begin with: a node writes a value into another's memory, and then says that it is there.
 //!
-//! `cargo run` runs it from twenty seeds on a simulated cluster in which a cable is cut, and explores it in every order.
-//! `cargo run -- --bug` does both with a bug, and draws what the explorer finds into `run.html`: then the message leaves before
-//! the write.
+//! `cargo run` runs it from twenty seeds on a simulated cluster in which a cable is cut, explores it in every order with up to one fault,
+//! and walks through it at random with up to three. `cargo run -- --bug` does that with a bug, makes what the explorer finds as short as it
+//! gets, and draws it into `run.html`: then the message leaves before the write.
 
 use std::cell::Cell;
 use std::error::Error;
 use std::hash::Hash;
-use std::ops::ControlFlow;
+use std::ops::{ControlFlow, Range};
 use std::rc::Rc;
-use weft_check::explore::{Options, Report, Violation, explore, replay};
+use std::time::Duration;
+use weft_check::explore::{Options, Report, Strategy, Violation, explore, minimise, replay, walks};
 use weft_check::harness::{Harness, Member, Model, Recorder, Shape};
 use weft_check::{Named, diagram};
 use weft_protocols::rt::fingerprint::StateHasher;
@@ -24,6 +25,8 @@ use weft_verbs::{AccessFlags, Device, MemoryRegion, Nanos, RemoteSlice, Verbs, V
 // The protocol. It names no backend: the same code runs on the simulated fabric and on devices.
 
 const VALUE: u64 = 7;
+/// The pause before something is tried again for which there was no memory.
+const PAUSE: Nanos = Nanos::from_micros(10);
 /// The giver hears on this channel where the memory is, and the taker on it that the value is there.
 const CHANNEL: Channel = Channel(1);
 
@@ -32,17 +35,29 @@ fn memory<V: Verbs>(mesh: &Mesh<V>) -> Result<V::Mr, VerbsError> {
     mesh.alloc(8, AccessFlags::LOCAL_WRITE | AccessFlags::REMOTE_WRITE)
 }
 
-/// Writes the value into the other's memory, and then says so. A write of unknown outcome may be done again: it writes the same.
-async fn give<V: Verbs>(mesh: Mesh<V>, to: Rank, at: RemoteSlice, bug: bool) {
+/// Writes the value into the other's memory, and then says so. A write of unknown outcome may be done again: it writes the same. One that was
+/// not executed is done again after a while.
+async fn give<V: Verbs>(rt: Rt<V>, mesh: Mesh<V>, to: Rank, at: RemoteSlice, bug: bool) {
     if bug {
-        let _ = mesh.send(to, CHANNEL, &[]);
+        tell(&rt, &mesh, to).await;
     }
     while let Err(why) = mesh.write(to, at, &VALUE.to_ne_bytes()).await {
-        // What was refused is refused again at once.
-        assert!(matches!(why, OpError::Unknown(_)), "the value cannot be written: {why}");
+        match why {
+            OpError::Unknown(_) => {}
+            // For want of memory, it may be: there may be some later.
+            OpError::NotExecuted(_) => rt.sleep(PAUSE).await,
+        }
     }
     if !bug {
-        let _ = mesh.send(to, CHANNEL, &[]);
+        tell(&rt, &mesh, to).await;
+    }
+}
+
+/// Says that the value is there. What was sent arrives.
+async fn tell<V: Verbs>(rt: &Rt<V>, mesh: &Mesh<V>, to: Rank) {
+    while let Err(why) = mesh.send(to, CHANNEL, &[]) {
+        assert!(why.lacks_memory(), "the message cannot be sent: {why}");
+        rt.sleep(PAUSE).await;
     }
 }
 
@@ -69,7 +84,7 @@ fn run(seed: u64, bug: bool) -> Result<(), Box<dyn Error>> {
     let ((giver, near), (taker, far)) = (start(0)?, start(1)?);
     let (memory, found) = (memory(&far)?, Rc::new(Cell::new(None)));
     taker.spawn(take::<Sim>(far.open(CHANNEL)?, memory.clone(), Rc::clone(&found)));
-    giver.spawn(give(near, far.me(), memory.remote(0..8)?, bug));
+    giver.spawn(give(giver.clone(), near, far.me(), memory.remote(0..8)?, bug));
     let cut = Fault::Cut { link: Link::Node(NodeId(1)), way: Way::Both, lasts: Some(Nanos::from_millis(2)) };
     fabric.plan(Nanos::from_micros(seed * 3), cut)?;
     fabric.run_until(Nanos::from_secs(10));
@@ -110,7 +125,7 @@ impl Model for World {
         let (memory, found) = (memory(&far.mesh).expect("eight bytes"), Rc::new(Cell::new(None)));
         let at = memory.remote(0..8).expect("all of it");
         let inbox = far.mesh.open(CHANNEL).expect("nobody else opened it");
-        near.rt.spawn(give(near.mesh.clone(), far.mesh.me(), at, self.bug));
+        near.rt.spawn(give(near.rt.clone(), near.mesh.clone(), far.mesh.me(), at, self.bug));
         far.rt.spawn(take::<Sim>(inbox, memory.clone(), Rc::clone(&found)));
         (memory, found)
     }
@@ -142,9 +157,26 @@ fn harness(bug: bool) -> Harness<World> {
     Harness::new("new_protocol", World { bug })
 }
 
+/// Up to so many faults of the kinds that the model survives, and no more than a minute.
+fn options(faults: u32) -> Options {
+    Options { faults, max_time: Some(Duration::from_secs(60)), ..Options::default() }
+}
+
+/// Explores every order, and up to one fault at every point.
 fn explored(bug: bool) -> Report {
-    explore(&mut harness(bug), &Options::default(), &mut |_| ControlFlow::Continue(()))
+    explore(&mut harness(bug), &options(1), &mut |_| ControlFlow::Continue(()))
         .expect("the model is deterministic")
+}
+
+/// Walks at random: the first seed that breaks a promise, and what it breaks.
+fn walked(bug: bool, seeds: Range<u64>) -> Result<Option<(u64, Violation)>, Box<dyn Error>> {
+    let mut broken = None;
+    let options = Options { livelock: Options::WALK, ..options(3) };
+    walks(&mut harness(bug), Strategy::Swarm, seeds, &options, |seed, walk| {
+        broken = walk.violation.map(|violation| (seed, violation));
+        if broken.is_some() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+    })?;
+    Ok(broken)
 }
 
 fn main() -> Result<(), Box<dyn Error>> {
@@ -157,10 +189,21 @@ fn main() -> Result<(), Box<dyn Error>> {
     let report = explored(bug);
     println!("{:?}: {} executions, all of them: {}", report.verdict(), report.executions, report.exhaustive);
     if let Some(found) = report.counterexample {
-        println!("{}, after {} choices", found.violation, found.choices.0.len());
-        let run = replay(&mut harness(bug), &found.choices, &Options::default(), true)?;
+        let mut go_on = |_: &_| ControlFlow::Continue(());
+        let short = minimise(&mut harness(bug), &found.choices, &found.violation, &options(1), &mut go_on)?;
+        println!("{}, after {} choices", found.violation, short.0.len());
+        let run = replay(&mut harness(bug), &short, &options(1), true)?;
+        if run.violation.is_none() {
+            return Err(
+                "it does not happen again: something outside of the execution changes the model".into()
+            );
+        }
         std::fs::write("run.html", diagram::page("new_protocol", &run, &[]))?;
         println!("drawn into run.html");
+    }
+    match walked(bug, 0..200)? {
+        Some((seed, violation)) => println!("walk {seed}: {violation}"),
+        None => println!("200 walks: held"),
     }
     Ok(())
 }
@@ -175,9 +218,14 @@ mod tests {
     }
 
     #[test]
-    fn the_value_is_there_in_every_order() {
+    fn the_value_is_there_in_every_order_with_up_to_one_fault() {
         let report = explored(false);
         assert!(report.held() && report.exhaustive && report.executions > 0);
+    }
+
+    #[test]
+    fn the_value_is_there_in_walks_with_more_faults() {
+        assert_eq!(walked(false, 0..200).expect("they walk"), None);
     }
 
     #[test]

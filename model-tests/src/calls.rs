@@ -3,6 +3,7 @@
 //! A system whose clients do nothing else has its event type, its recording and its figures here, and needs to say only
 //! what answers are right: its [`Promise`].
 
+use crate::harness::Explored;
 use crate::history::{ClientId, HistoryEvent, RequestId, Stage, nanos};
 use crate::mesh_counts::MeshCounts;
 use crate::metrics::{Group, Latencies, Layout, Metrics, Rate, Times};
@@ -161,6 +162,8 @@ impl<P: Promise<Q, A>, Q: Data, A: Data> Oracles for Answers<P, Q, A> {
     }
 }
 
+impl<P: Promise<Q, A>, Q: Data, A: Data> Explored for Answers<P, Q, A> {}
+
 /// Measures how long answers take.
 #[derive(Clone, Debug, Default)]
 pub struct CallTimes {
@@ -203,6 +206,10 @@ impl CallTimes {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::explore::{Options, explore};
+    use crate::harness::{Harness, Member, Model, Recorder, Shape};
+    use std::ops::ControlFlow;
+    use weft_verbs::Wait;
 
     /// Answers are the requests'.
     #[derive(Clone, Default, Hash)]
@@ -243,6 +250,37 @@ mod tests {
         assert_eq!((oracles.ended(), oracles.unended()), (2, 1));
         let late: Vec<String> = oracles.finish(Nanos(9), Nanos(4)).iter().map(ToString::to_string).collect();
         assert_eq!(late, ["progress: at 9 ns: n1/c0#2 waits since 5 ns; the last fault was over 4 ns ago"]);
+    }
+
+    /// A client that is answered something else than it asked for.
+    struct Deaf;
+
+    impl Model for Deaf {
+        type State = ();
+        type Oracles = Answers<Echo, u64, u64>;
+
+        fn oracles(&self) -> Self::Oracles {
+            Answers::default()
+        }
+
+        fn shape(&self) -> Shape {
+            Shape { nodes: 2, wait: Wait::Poll, home: None, one_by_one: true }
+        }
+
+        fn start(&self, _: usize, members: &[Member], recorder: &Recorder<Self::Oracles>) {
+            let id = RequestId { client: ClientId { node: 0, index: 0 }, number: 0 };
+            let (rt, recorder) = (members[0].rt.clone(), recorder.clone());
+            members[0].rt.spawn(async move { call(&rt, id, 7u64, &recorder, async { 8u64 }).await });
+        }
+    }
+
+    #[test]
+    fn calls_are_explored_with_the_oracles_that_judge_their_runs() {
+        let mut go_on = |_: &_| ControlFlow::Continue(());
+        let report = explore(&mut Harness::new("deaf", Deaf), &Options::default(), &mut go_on);
+        let found = report.expect("it is deterministic").counterexample.expect("a violation");
+        assert_eq!(found.violation.oracle, "echo");
+        assert!(found.violation.text.contains("n0/c0 gets 8 for 7"), "{}", found.violation);
     }
 
     #[test]

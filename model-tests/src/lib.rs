@@ -22,7 +22,7 @@
 //! | [`paper`], [`calibrate`], [`diagram`] | experiments of papers; profiles from measurements; drawings of runs |
 //! | `named`, `by_hand`, `polled` | small parts that rooms and the harness share |
 //!
-//! Nothing here is global, and nothing but [`mod@bench`] and the limits of [`mod@explore`] looks at the wall clock: the
+//! Nothing here is global but the hook that keeps what a caught panic said ([`explore::panics`]), and nothing but [`mod@bench`] and the limits of [`mod@explore`] looks at the wall clock: the
 //! same scenario and seed give the same report, to the byte.
 
 pub mod bench;

@@ -3,8 +3,8 @@
 use crate::{Caps, QpState};
 use thiserror::Error;
 
-/// A call's result.
-pub type Result<T> = std::result::Result<T, VerbsError>;
+/// A call's result; of another error where one is named, so that a `use` of all of this crate leaves `Result<T, E>` as it was.
+pub type Result<T, E = VerbsError> = std::result::Result<T, E>;
 
 /// Why a call was refused. Nothing happened: no object was made, no request was queued.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Error)]

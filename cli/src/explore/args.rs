@@ -221,7 +221,7 @@ impl Kinds {
     /// # Errors
     ///
     /// The world does not have one of them, or none at all.
-    pub fn of(&self, model: &dyn AnyModel, faults: u32) -> Result<FaultSet, Failure> {
+    pub fn of(&self, model: &dyn AnyModel, faults: u32) -> Result<Option<FaultSet>, Failure> {
         let (name, has) = (model.name(), model.faults());
         if faults > 0 && has.is_empty() {
             return Err(Failure::bad_input(format!("{name} is a world without faults: leave out --faults")));
@@ -241,7 +241,7 @@ impl Kinds {
                 "--kinds says which faults strike, and none does: add --faults 1, or leave --kinds out";
             return Err(Failure::bad_input(line));
         }
-        Ok(if self.kinds.is_empty() { model.usual_faults() } else { self.kinds.iter().copied().collect() })
+        Ok((!self.kinds.is_empty()).then(|| self.kinds.iter().copied().collect()))
     }
 }
 

@@ -1,7 +1,7 @@
 //! `weft check`: every order that matters, or as many as a limit allows.
 
 use super::args::CheckArgs;
-use super::{build, every, files, find, list};
+use super::{build, every, files, find, list, panicked};
 use crate::exit::{Exit, Failure};
 use crate::progress::Progress;
 use crate::report::path;
@@ -33,6 +33,7 @@ pub fn run(args: &CheckArgs) -> Result<Exit, Failure> {
     let asked = args.leaves.save.as_deref();
     files::can_be_saved(asked, &files::place(asked, entry.name))?;
     interrupt::install();
+    panicked::save_in(args.leaves.save.as_deref());
     let options = options(args, args.faults, model.as_ref())?;
     let mut report = explore(args, &options, &entry, &model.size())?;
     // What cannot be made short or saved is told after the verdict, which stands.

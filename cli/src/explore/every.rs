@@ -2,7 +2,7 @@
 
 use super::args::CheckArgs;
 use super::check::{Checked, again, options, save};
-use super::{all, build};
+use super::{all, build, panicked};
 use crate::exit::{Exit, Failure};
 use crate::progress::Progress;
 use crate::seeds::{each, jobs};
@@ -23,6 +23,7 @@ const USUAL: Duration = Duration::from_secs(10);
 pub fn run(args: &CheckArgs) -> Result<Exit, Failure> {
     let worlds = all();
     interrupt::install();
+    panicked::save_in(None);
     let (came, failed) = explored(args, &worlds);
     tell(args, came, failed, worlds.len())
 }

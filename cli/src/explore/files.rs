@@ -74,9 +74,12 @@ pub fn put(path: &Path, what: &'static str, text: &str) -> Result<(), Exit> {
     file.finish()
 }
 
+/// What a failure's file begins with.
+const AGAIN: &str = "# See it again: weft replay FILE. As a diagram: weft replay FILE --diagram run.html\n";
+
 /// Saves a failure.
 pub fn save(path: &Path, failure: &Failure) -> Result<(), Exit> {
-    put(path, FAILURE, &failure.text().map_err(Exit::unfinished)?)
+    put(path, FAILURE, &format!("{AGAIN}{}", failure.text().map_err(Exit::unfinished)?))
 }
 
 /// Reads one.

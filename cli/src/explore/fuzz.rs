@@ -2,7 +2,7 @@
 
 use super::args::FuzzArgs;
 use super::target::{Seed, Target};
-use super::{drawn, files, find, swarm, walks};
+use super::{drawn, files, find, panicked, swarm, walks};
 use crate::exit::{Exit, Failure};
 use crate::progress::Progress;
 use crate::seeds::{each, jobs};
@@ -23,6 +23,7 @@ const MOST_LISTED: usize = 20;
 /// Fuzzes, reports, saves the first failure.
 pub fn run(args: &FuzzArgs) -> Result<Exit, Failure> {
     interrupt::install();
+    panicked::save_in(args.leaves.save.as_deref());
     let target: Box<dyn Target> = match (swarm::target(args)?, drawn::target(args)?) {
         (Some(swarm), _) => Box::new(swarm),
         (None, Some(worlds)) => Box::new(worlds),

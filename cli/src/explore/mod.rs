@@ -7,6 +7,7 @@ mod every;
 pub mod files;
 pub mod fuzz;
 mod list;
+pub mod panicked;
 pub mod replay;
 mod swarm;
 mod target;

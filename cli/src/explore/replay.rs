@@ -1,7 +1,7 @@
 //! `weft replay`: a saved failure once more.
 
 use super::args::ReplayArgs;
-use super::{build, files, find};
+use super::{build, files, find, panicked};
 use crate::exit::{Exit, Failure};
 use crate::table::wrap;
 use crate::{logfile, output};
@@ -10,7 +10,7 @@ use std::fmt::Write;
 use std::path::Path;
 use weft_check::Verdict;
 use weft_check::diagram;
-use weft_check::explore::{Failure as Saved, Run, Violation};
+use weft_check::explore::{AnyModel, Failure as Saved, Options, Run, Violation};
 
 /// Runs it again, prints what happens, draws it.
 pub fn run(args: &ReplayArgs) -> Result<Exit, Failure> {
@@ -22,6 +22,10 @@ pub fn run(args: &ReplayArgs) -> Result<Exit, Failure> {
     let saved = files::load(&args.file)?;
     let entry = find(&saved.world).map_err(|error| error.at(args.file.display()))?;
     let mut model = build(&entry, &saved.params)?;
+    panicked::name();
+    if cfg!(panic = "abort") && saved.violation.is_panic() {
+        tell_what_leads_there(args, &saved, model.as_mut())?;
+    }
     let run = model.replay(&saved.choices, &saved.options(), true).map_err(Failure::unfinished)?;
     let same = run.digest() == saved.digest;
     let verdict = if run.violation.is_some() && same { Exit::Violated } else { Exit::Unfinished };
@@ -30,6 +34,16 @@ pub fn run(args: &ReplayArgs) -> Result<Exit, Failure> {
         draw(out, &saved, &run).map_err(|failure| failure.after(verdict))?;
     }
     if verdict == Exit::Violated { Ok(verdict) } else { Err(Failure::unfinished(other(&saved))) }
+}
+
+/// Tells what happens up to a panic that will end the program.
+fn tell_what_leads_there(args: &ReplayArgs, saved: &Saved, model: &mut dyn AnyModel) -> Result<(), Failure> {
+    let before = saved.choices.0.len().saturating_sub(1) as u32;
+    let options = Options { livelock: before, ..saved.options() };
+    let mut run = model.replay(&saved.choices, &options, true).map_err(Failure::unfinished)?;
+    run.violation = Some(saved.violation.clone());
+    output::report(Exit::Violated, args.json, &Replayed::new(saved, &run, true), &run.log())?;
+    args.diagram.as_deref().map_or(Ok(()), |out| draw(out, saved, &run))
 }
 
 /// What the file of a diagram holds.

@@ -353,6 +353,7 @@ fn short(text: &str, most: usize) -> String {
 #[cfg(test)]
 mod tests {
     use crate::explore::{Choices, Run, TraceEvent};
+    use weft_sim::explore::FaultSet;
 
     /// Pages that show a drawing as a picture show no title of a text.
     #[test]
@@ -361,7 +362,8 @@ mod tests {
             "swaps the header: was version 0 in slot 0, locked by n0, now version 1 in slot 1, locked by n0";
         let trace = vec![vec![TraceEvent::Note { node: 1, text: text.into() }]];
         let columns = ["n0", "n1"].map(str::to_string).to_vec();
-        let run = Run { choices: Choices(Vec::new()), violation: None, columns, trace };
+        let kinds = FaultSet::NONE;
+        let run = Run { choices: Choices(Vec::new()), violation: None, kinds, columns, trace };
         let svg = super::super::svg("one", &run);
         let line = svg.lines().find(|line| line.contains(text)).expect("it is there");
         assert!(!line.contains("<title>"), "{line}");

@@ -237,6 +237,7 @@ mod tests {
     use super::*;
     use crate::explore::{Choices, Step};
     use weft_sim::choice::EventId;
+    use weft_sim::explore::FaultSet;
 
     fn note(node: u32, text: &str) -> TraceEvent {
         TraceEvent::Note { node, text: text.into() }
@@ -258,7 +259,13 @@ mod tests {
         ];
         let choices = vec![Step { event: EventId(7), outcome: Outcome::Done }; 6];
         let columns = vec!["n0".into(), "n1".into()];
-        let layout = Layout::of(&Run { choices: Choices(choices), violation: None, columns, trace });
+        let layout = Layout::of(&Run {
+            choices: Choices(choices),
+            violation: None,
+            kinds: FaultSet::NONE,
+            columns,
+            trace,
+        });
         let choices: Vec<_> = layout.choices.iter().map(|c| (c.number, c.last, c.from, c.to)).collect();
         assert_eq!(choices, [(1, 1, 0, 1), (2, 5, 1, 2), (6, 6, 2, 3)]);
         let notes: Vec<_> = layout.notes.iter().map(|n| (n.line, n.column, n.text.as_str())).collect();

@@ -5,11 +5,10 @@ use super::size::{Key, Size, SizeError};
 use super::system::{Described, ModelFactory, Stuck};
 use super::{
     Choices, Counterexample, ExploreError, Options, Progress, Report, Run, Strategy, Walk, minimise, replay,
-    walk,
+    walks,
 };
 use std::fmt;
 use std::ops::ControlFlow;
-use weft_sim::explore::FaultSet;
 
 /// Something that can be explored. Every [`ModelFactory`] is one.
 pub trait AnyModel: Described {
@@ -51,7 +50,7 @@ pub trait AnyModel: Described {
         watch: Watch<'_>,
     ) -> Result<Choices, Stuck>;
 
-    /// Walks through it from each of `seeds`, and tells `each` of every walk until that breaks it off; see [`walk()`].
+    /// Walks through it from each of `seeds`, and tells `each` of every walk until that breaks it off; see [`walks()`].
     ///
     /// # Errors
     ///
@@ -102,14 +101,7 @@ impl<B: ModelFactory> AnyModel for B {
         options: &Options,
         each: &mut dyn FnMut(u64, Walk) -> ControlFlow<()>,
     ) -> Result<(), Stuck> {
-        self.allow(options.faults_of(FaultSet::ALL, options.faults));
-        let mut world = self.root();
-        for seed in seeds {
-            if each(seed, walk(self, &mut world, strategy, seed, options)?).is_break() {
-                break;
-            }
-        }
-        Ok(())
+        walks(self, strategy, seeds, options, each)
     }
 }
 

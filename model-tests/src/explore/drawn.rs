@@ -148,7 +148,7 @@ fn search(rng: &mut Rng, entry: Entry, notations: Notations, model: &dyn AnyMode
         0 => Hunt::Explore(EXECUTIONS),
         _ => Hunt::Walk(Strategy::Swarm, WALKS),
     };
-    let options = Options { faults, kinds, livelock: Options::WALK, ..Options::default() };
+    let options = Options { faults, kinds: Some(kinds), livelock: Options::WALK, ..Options::default() };
     Draw { entry, size: model.size(), notations, hunt, options }
 }
 

@@ -76,7 +76,7 @@ impl Failure {
             weft: Failure::VERSION.to_string(),
             world: world.to_string(),
             max_depth: options.livelock,
-            kinds: options.kinds,
+            kinds: run.kinds,
             digest: run.digest(),
             choices,
             violation: run.violation.clone()?,
@@ -85,9 +85,9 @@ impl Failure {
         })
     }
 
-    /// The options that its run depends on.
+    /// The options that its run depends on; see [`replay()`](super::replay).
     pub fn options(&self) -> Options {
-        let options = Options { livelock: self.max_depth, kinds: self.kinds, ..Options::default() };
+        let options = Options { livelock: self.max_depth, kinds: Some(self.kinds), ..Options::default() };
         options.to_repeat(&self.violation)
     }
 
@@ -97,10 +97,7 @@ impl Failure {
     ///
     /// It does not fit into TOML, which cannot be.
     pub fn text(&self) -> Result<String, FailureError> {
-        let text = toml::to_string(self).map_err(|error| FailureError::Wrong(error.to_string()))?;
-        Ok(format!(
-            "# See it again: weft replay FILE. As a diagram: weft replay FILE --diagram run.html\n{text}"
-        ))
+        toml::to_string(self).map_err(|error| FailureError::Wrong(error.to_string()))
     }
 
     /// Reads a text.

@@ -9,7 +9,8 @@ use super::system::{ModelFactory, Stuck, Violation};
 use weft_sim::explore::Outcome;
 
 /// The shortest list that this finds of choices whose run breaks the same promise: first with as few faults as
-/// possible, then with as few choices. What remains has no choice that can be left out, unless `watch`, which is asked before each run,
+/// possible, then with as few choices. If the whole list's run does not break it again, that is the whole list: then something
+/// outside of the execution changes the world. What remains has no choice that can be left out, unless `watch`, which is asked before each run,
 /// breaks it off: then it is the shortest so far.
 ///
 /// Zeller and Hildebrandt, "Simplifying and isolating failure-inducing input" (2002): parts are left out, from halves
@@ -28,6 +29,9 @@ pub fn minimise<B: ModelFactory>(
     let options = &options.to_repeat(violation);
     let mut shrink = Shrink { factory, oracle: &violation.oracle, options, watch };
     let mut best = choices.clone();
+    if !shrink.fails(&best)? {
+        return Ok(best);
+    }
     loop {
         let before = best.clone();
         shrink.faults(&mut best)?;

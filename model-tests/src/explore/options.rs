@@ -1,6 +1,6 @@
 //! What an exploration is to do, and within which limits.
 
-use super::system::Violation;
+use super::system::{Described, Violation};
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::str::FromStr;
@@ -62,8 +62,8 @@ pub struct Options {
     pub reduction: Reduction,
     /// The most faults in one execution.
     pub faults: u32,
-    /// The kinds of faults.
-    pub kinds: FaultSet,
+    /// The kinds of faults; `None` is those that the model has [usually](super::Described::usual_faults).
+    pub kinds: Option<FaultSet>,
     /// The oracle whose violation is looked for; `None` is any. What breaks another promise ends its execution, and is
     /// counted.
     pub oracle: Option<String>,
@@ -98,7 +98,7 @@ impl Default for Options {
         Options {
             reduction: Reduction::default(),
             faults: 0,
-            kinds: FaultSet::ALL,
+            kinds: None,
             oracle: None,
             livelock: 2_000,
             max_depth: None,
@@ -136,8 +136,13 @@ impl Options {
         self.merge && self.faults > 0 && matches!(self.reduction, Reduction::Sleep | Reduction::Dpor)
     }
 
+    /// The kinds of faults that a model is run under.
+    pub(super) fn kinds_of(&self, model: &(impl Described + ?Sized)) -> FaultSet {
+        self.kinds.map_or_else(|| model.usual_faults(), |kinds| kinds.and(model.faults()))
+    }
+
     /// The faults that an event could end in while `left` more are allowed.
     pub(super) fn faults_of(&self, faults: FaultSet, left: u32) -> FaultSet {
-        if left == 0 { FaultSet::NONE } else { faults.and(self.kinds) }
+        if left == 0 { FaultSet::NONE } else { self.kinds.map_or(faults, |kinds| faults.and(kinds)) }
     }
 }

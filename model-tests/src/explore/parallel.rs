@@ -7,7 +7,7 @@
 use super::any_model::{AnyModel, Entry, Watch};
 use super::options::Options;
 use super::report::{Report, Stopped};
-use super::search::{ExploreError, Progress};
+use super::search::{ExploreError, Progress, faults};
 use super::size::Size;
 use std::num::NonZeroUsize;
 use std::ops::ControlFlow;
@@ -40,8 +40,9 @@ pub fn explore_in_parallel(
         return model.explore(options, watch);
     }
     let began = Instant::now();
+    let kinds = Some(faults(model.as_ref(), options)?);
     // All workers together have the memory.
-    let options = Options { max_cache: options.max_cache / jobs as u64, ..options.clone() };
+    let options = Options { kinds, max_cache: options.max_cache / jobs as u64, ..options.clone() };
     let work = Work::new(*entry, size, &options, parts, began);
     let parts = work.run(jobs, watch);
     let mut report = add_up(model.as_mut(), &options, parts)?;

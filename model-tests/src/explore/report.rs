@@ -25,8 +25,8 @@ pub struct Report {
     pub passed_over: u64,
     /// How many were cut off because they had as many events as are allowed.
     pub too_deep: u64,
-    /// By kind of fault: how often one struck. Each is an outcome of the event that it hits, so each strikes something; a kind
-    /// that could and never did is there with 0.
+    /// By kind of fault that the model was explored under: how often one struck. Each is an outcome of the event that it hits, so each
+    /// strikes something; a kind that could and never did is there with 0.
     pub struck: BTreeMap<&'static str, u64>,
     /// How many more were given up because all that could happen had been explored elsewhere.
     pub redundant: u64,

@@ -2,6 +2,7 @@
 
 use super::choices::{Choices, Step};
 use super::options::Options;
+use super::panics;
 use super::system::{ModelFactory, Stuck, TransitionSystem, Violation};
 use super::trace_event::TraceEvent;
 use weft_sim::explore::{Enabled, FaultSet, Outcome};
@@ -13,6 +14,8 @@ pub struct Run {
     pub choices: Choices,
     /// The promise that it broke.
     pub violation: Option<Violation>,
+    /// The kinds of faults that it might have had.
+    pub kinds: FaultSet,
     /// The columns of its diagram.
     pub columns: Vec<String>,
     /// What happened at each choice; and, last, what happened after them. Empty unless somebody asked.
@@ -22,9 +25,13 @@ pub struct Run {
 impl Run {
     /// What happened, one line for each thing: the same for the same choices, to the byte.
     pub fn log(&self) -> String {
+        self.log_of(&self.trace)
+    }
+
+    fn log_of(&self, trace: &[Vec<TraceEvent>]) -> String {
         use std::fmt::Write;
         let mut text = String::new();
-        for (number, trace) in self.trace.iter().enumerate() {
+        for (number, trace) in trace.iter().enumerate() {
             if let Some(step) = self.choices.0.get(number) {
                 let _ = writeln!(text, "{:4} {:x} {}", number + 1, step.event.0, step.outcome);
             }
@@ -40,11 +47,14 @@ impl Run {
         text
     }
 
-    /// A digest of the log: sixteen hexadecimal digits.
+    /// A digest of the log: sixteen hexadecimal digits. Of a run that has panicked it is one of its choices and of what the panic said: where
+    /// a panic ends the program, nothing else is known.
     pub fn digest(&self) -> String {
+        let panicked = self.violation.as_ref().is_some_and(Violation::is_panic);
+        let log = if panicked { self.log_of(&vec![Vec::new(); self.choices.0.len()]) } else { self.log() };
         // FNV-1a, which is the same on every machine.
         let step = |hash: u64, byte: u8| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
-        format!("{:016x}", self.log().bytes().fold(0xcbf2_9ce4_8422_2325, step))
+        format!("{:016x}", log.bytes().fold(0xcbf2_9ce4_8422_2325, step))
     }
 }
 
@@ -62,10 +72,19 @@ pub fn replay<B: ModelFactory>(
     options: &Options,
     traced: bool,
 ) -> Result<Run, Stuck> {
+    let kinds = options.kinds_of(factory);
     // Without a fault nodes are asked what they know in every state, as where this was found.
-    factory.allow(options.faults_of(FaultSet::ALL, choices.faults() as u32));
+    factory.allow(if choices.faults() == 0 { FaultSet::NONE } else { kinds });
     factory.compare(options.circles);
-    let mut world = factory.root();
+    let options = &Options { kinds: Some(kinds), ..options.clone() };
+    let _begun = panics::begin(factory, options);
+    let mut world = match panics::caught(|| factory.root()) {
+        Ok(world) => world,
+        Err((violation, choices)) => {
+            let trace = if traced { vec![Vec::new()] } else { Vec::new() };
+            return Ok(Run { choices, violation: Some(violation), kinds, columns: Vec::new(), trace });
+        }
+    };
     if traced {
         world.record_trace();
     }
@@ -77,16 +96,44 @@ pub fn replay<B: ModelFactory>(
             trace.push(world.take_trace())
         }
     };
-    let (choices, violation) = drive(&mut world, options, pick, seen)?;
+    let Driven { choices, violation, broken } = drive(&mut world, options, pick, seen)?;
+    let columns = world.columns();
     if traced {
-        trace.push(world.take_trace());
+        // Of a choice that has panicked some is known, and nothing has happened after it.
+        let rest = if broken { panics::caught(|| world.take_trace()).ok() } else { Some(world.take_trace()) };
+        trace.push(rest.unwrap_or_default());
+        trace.resize_with(choices.0.len() + 1, Vec::new);
     }
-    Ok(Run { choices, violation, columns: world.columns(), trace })
+    if broken {
+        panics::drop_broken(world);
+    }
+    Ok(Run { choices, violation, kinds, columns, trace })
 }
 
-/// Runs a world to its end, by the choices of `pick`, which says which event and how, and is told whether the fault that it chose last
-/// was in vain.
+/// What a run came to.
+pub(super) struct Driven {
+    pub choices: Choices,
+    pub violation: Option<Violation>,
+    /// It has panicked: the system is not to be used again.
+    pub broken: bool,
+}
+
+/// Runs a world from its root to its end, by the choices of `pick`, which says which event and how, and is told whether the fault that it
+/// chose last was in vain.
 pub(super) fn drive<W: TransitionSystem>(
+    world: &mut W,
+    options: &Options,
+    pick: impl FnMut(&[Enabled], bool) -> (usize, Outcome),
+    seen: impl FnMut(&mut W),
+) -> Result<Driven, Stuck> {
+    panics::note_root();
+    match panics::caught(|| drive_on(world, options, pick, seen)) {
+        Ok(driven) => driven.map(|(choices, violation)| Driven { choices, violation, broken: false }),
+        Err((violation, choices)) => Ok(Driven { choices, violation: Some(violation), broken: true }),
+    }
+}
+
+fn drive_on<W: TransitionSystem>(
     world: &mut W,
     options: &Options,
     mut pick: impl FnMut(&[Enabled], bool) -> (usize, Outcome),
@@ -118,8 +165,10 @@ pub(super) fn drive<W: TransitionSystem>(
         }
         let (index, chosen) = pick(&enabled, world.in_vain());
         let event = enabled[index].event;
+        panics::note(after, Step { event, outcome: chosen });
         world.take(event, chosen, None)?;
         let outcome = if world.in_vain() { Outcome::Done } else { chosen };
+        panics::note(after, Step { event, outcome });
         taken.0.push(Step { event, outcome });
         if outcome.is_fault() {
             // There are only so many: a circle with one in it has an end.

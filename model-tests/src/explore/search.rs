@@ -2,12 +2,13 @@
 
 use super::any_model::Watch;
 use super::cache::{Cache, Visit, Ways};
-use super::choices::Choices;
+use super::choices::{Choices, Step};
 use super::happens_before::HappensBefore;
 use super::options::{Options, Reduction};
+use super::panics;
 use super::report::{Report, Stopped};
 use super::size::SizeError;
-use super::system::{Coverage, ModelFactory, Stuck, TransitionSystem, Violation};
+use super::system::{Coverage, Described, ModelFactory, Stuck, TransitionSystem, Violation};
 use super::tree::{Entered, Tree};
 use std::time::{Duration, Instant};
 use thiserror::Error;
@@ -31,7 +32,11 @@ pub struct Progress {
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum ExploreError {
     /// A choice that was possible once is no longer, after the same choices.
-    #[error("the world is not deterministic: after the same {after} choices, {stuck}")]
+    #[error(
+        "the world is not deterministic: after the same {after} choices {stuck}, which it could before. Something outside of \
+         the execution changes it: a clock, a random number, the order of a hash map, a thread, or what its model keeps from one \
+         execution to the next"
+    )]
     NotDeterministic {
         /// What could not be repeated.
         stuck: Stuck,
@@ -41,6 +46,9 @@ pub enum ExploreError {
     /// States were to be cached, and the world cannot tell them apart.
     #[error("states of '{0}' cannot be cached: the world gives no fingerprints")]
     NoFingerprint(String),
+    /// It was to be explored under faults that it does not have.
+    #[error("{0}")]
+    Faults(String),
     /// It cannot be built in the size that it is to be explored in.
     #[error(transparent)]
     Size(#[from] SizeError),
@@ -50,7 +58,7 @@ pub enum ExploreError {
 ///
 /// # Errors
 ///
-/// The world is not deterministic, or its states cannot be told apart and were to be cached.
+/// The world is not deterministic, its states cannot be told apart and were to be cached, or it does not have these faults.
 pub fn explore<B: ModelFactory>(
     factory: &mut B,
     options: &Options,
@@ -76,21 +84,30 @@ fn search<B: ModelFactory>(
     options: &Options,
     watch: Watch<'_>,
 ) -> Result<Report, ExploreError> {
-    let fitting = Options { reduction: factory.reduction().unwrap_or(options.reduction), ..options.clone() };
-    let options = &fitting;
-    let report = Report::new(factory.name(), options);
-    factory.allow(options.faults_of(FaultSet::ALL, options.faults));
-    let caches = options.reduction == Reduction::Cache;
-    factory.compare(caches || options.merges() || options.collect_ends);
-    // Where every state is asked what it knows, programs had better be there.
-    factory.memoise(options.memoise && !caches);
-    let world = factory.root();
-    factory.memoise(false);
+    let kinds = faults(factory, options)?;
+    let reduction = factory.reduction().unwrap_or(options.reduction);
+    let options = &Options { reduction, kinds: Some(kinds), ..options.clone() };
+    let mut report = Report::new(factory.name(), options);
+    let _begun = panics::begin(factory, options);
+    let world = match panics::caught(|| root(factory, options)) {
+        Ok(world) => world,
+        Err((violation, choices)) => {
+            report.executions = 1;
+            match options.looks_for(&violation) {
+                true => report.violated(violation, choices),
+                false => report.passed_over = 1,
+            }
+            report.stopped = report.counterexample.as_ref().map(|_| Stopped::Violation);
+            return Ok(report);
+        }
+    };
     let mut search = Search {
         factory,
         options,
         only,
         world,
+        broken: false,
+        panics: 0,
         report,
         order: HappensBefore::new(),
         tree: Tree::new(),
@@ -106,12 +123,47 @@ fn search<B: ModelFactory>(
     Ok(search.finish())
 }
 
+/// The kinds of faults under which a model is explored.
+pub(super) fn faults(model: &(impl Described + ?Sized), options: &Options) -> Result<FaultSet, ExploreError> {
+    let (name, has, kinds) = (model.name(), model.faults(), options.kinds_of(model));
+    let asks = options.kinds.is_some_and(|asked| !asked.is_empty());
+    if options.faults > 0 && asks && kinds.is_empty() {
+        let list = |kinds: FaultSet| kinds.iter().map(Outcome::name).collect::<Vec<_>>().join(", ");
+        let asked = list(options.kinds.unwrap_or(FaultSet::NONE));
+        let known = if has.is_empty() { "none".to_string() } else { list(has) };
+        return Err(ExploreError::Faults(format!("'{name}' has no such faults as {asked}; it has: {known}")));
+    }
+    match model.most_faults().filter(|most| options.faults > *most) {
+        Some(most) => {
+            let text = format!("'{name}' is a world of at most {most} faults, not {}", options.faults);
+            Err(ExploreError::Faults(text))
+        }
+        None => Ok(kinds),
+    }
+}
+
+/// A world at its root, as it fits what is to be explored.
+fn root<B: ModelFactory>(factory: &mut B, options: &Options) -> B::System {
+    factory.allow(options.faults_of(FaultSet::ALL, options.faults));
+    let caches = options.reduction == Reduction::Cache;
+    factory.compare(caches || options.merges() || options.collect_ends);
+    // Where every state is asked what it knows, programs had better be there.
+    factory.memoise(options.memoise && !caches);
+    let world = factory.root();
+    factory.memoise(false);
+    world
+}
+
 struct Search<'a, B: ModelFactory> {
     factory: &'a mut B,
     options: &'a Options,
     /// The initial configuration that is explored, if not all are.
     only: Option<usize>,
     world: B::System,
+    /// A panic has left it in some state or other.
+    broken: bool,
+    /// How many executions a panic has ended.
+    panics: u64,
     report: Report,
     order: HappensBefore,
     tree: Tree,
@@ -130,22 +182,39 @@ const WORTH_SAVING: usize = 8;
 
 impl<B: ModelFactory> Search<'_, B> {
     fn run(&mut self, watch: Watch<'_>) -> Result<(), ExploreError> {
+        let mut next = None;
         loop {
-            self.descend()?;
+            self.execute(next)?;
             self.report.stopped = self.must_stop(watch);
             if self.report.stopped.is_some() {
                 return Ok(());
             }
-            let Some((enabled, outcome)) = self.retreat() else {
-                // Going on after a violation still sees everything: what follows on one is cut off on purpose.
-                self.report.exhaustive = self.report.passed_over == 0 && self.report.too_deep == 0;
+            next = self.retreat();
+            if next.is_none() {
+                // Going on after a violation still sees everything: what follows on one is cut off on purpose. But what a panic touched
+                // is not known in whole.
+                let cut_off = self.report.passed_over + self.report.too_deep + self.panics;
+                self.report.exhaustive = cut_off == 0;
                 self.report.stopped = (self.report.too_deep > 0).then_some(Stopped::Depth);
                 return Ok(());
-            };
+            }
             self.cache.go_back(self.order.len());
-            self.repeat()?;
-            self.take(&enabled, outcome)?;
         }
+    }
+
+    /// Executes from the root, or from a choice at the end of the present path, on to an end. A panic is one.
+    fn execute(&mut self, next: Option<(Enabled, Outcome)>) -> Result<(), ExploreError> {
+        let executed = panics::caught(|| {
+            if let Some((enabled, outcome)) = next {
+                self.repeat()?;
+                self.take(&enabled, outcome)?;
+            }
+            self.descend()
+        });
+        executed.unwrap_or_else(|(violation, choices)| {
+            self.end_in_a_panic(violation, choices);
+            Ok(())
+        })
     }
 
     /// Goes on from the present state, choosing what is to be tried first, until the execution ends.
@@ -275,6 +344,7 @@ impl<B: ModelFactory> Search<'_, B> {
         self.report.transitions += 1;
         let after = self.order.len();
         let not_now = |stuck| ExploreError::NotDeterministic { stuck, after };
+        panics::note(after, Step { event: enabled.event, outcome });
         self.world.take(enabled.event, outcome, touched).map_err(not_now)?;
         if outcome.is_fault() && !self.world.in_vain() {
             *self.report.struck.entry(outcome.name()).or_default() += 1;
@@ -335,6 +405,7 @@ impl<B: ModelFactory> Search<'_, B> {
         self.report.transitions += steps as u64;
         for (after, step) in self.order.choices().enumerate().skip(from) {
             let not_now = |stuck| ExploreError::NotDeterministic { stuck, after };
+            panics::note(after, step);
             self.world.take(step.event, step.outcome, None).map_err(not_now)?;
         }
         // Most of what comes next goes on from here, or from further on.
@@ -346,6 +417,12 @@ impl<B: ModelFactory> Search<'_, B> {
 
     /// Goes back to a state on the present path: after how many events.
     fn go_back(&mut self) -> usize {
+        if std::mem::take(&mut self.broken) {
+            self.saved.clear();
+            panics::note_root();
+            panics::drop_broken(std::mem::replace(&mut self.world, root(self.factory, self.options)));
+            return 0;
+        }
         while self.saved.last().is_some_and(|&depth| depth > self.order.len()) {
             self.saved.pop();
         }
@@ -355,6 +432,7 @@ impl<B: ModelFactory> Search<'_, B> {
             }
             self.saved.clear();
         }
+        panics::note_root();
         self.factory.reset(&mut self.world);
         0
     }
@@ -366,12 +444,27 @@ impl<B: ModelFactory> Search<'_, B> {
         if self.options.collect_ends {
             self.report.ends.extend(self.world.fingerprint());
         }
-        let Err(violation) = verdict else { return };
+        if let Err(violation) = verdict {
+            self.violated(violation, Choices(self.order.choices().collect()));
+        }
+    }
+
+    fn violated(&mut self, violation: Violation, choices: Choices) {
         if self.options.looks_for(&violation) {
-            self.report.violated(violation, Choices(self.order.choices().collect()));
+            self.report.violated(violation, choices);
         } else {
             self.report.passed_over += 1;
         }
+    }
+
+    /// The execution has ended in a panic: before a choice of the present path was taken, or at its end. Its world is not to be used again,
+    /// and is not asked what it has reached.
+    fn end_in_a_panic(&mut self, violation: Violation, choices: Choices) {
+        self.broken = true;
+        self.panics += 1;
+        self.report.executions += 1;
+        self.report.deepest = self.report.deepest.max(choices.0.len() as u64);
+        self.violated(violation, choices);
     }
 
     fn end_in_a_circle(&mut self, first: usize) {
@@ -411,6 +504,9 @@ impl<B: ModelFactory> Search<'_, B> {
         self.report.seconds = self.began.elapsed().as_secs_f64();
         self.report.imprecise = self.tree.imprecise();
         self.report.cover(&self.coverage);
+        if self.broken {
+            panics::drop_broken(self.world);
+        }
         self.report
     }
 }

@@ -232,6 +232,16 @@ impl Violation {
         Violation::endless(format!("{CIRCLE} {again} events is the one after {first}"))
     }
 
+    /// Something in an execution has panicked, and said this.
+    pub fn panic(said: impl Into<String>) -> Violation {
+        Violation::new(PANIC, said)
+    }
+
+    /// Whether something has panicked.
+    pub fn is_panic(&self) -> bool {
+        self.oracle == PANIC
+    }
+
     /// Whether an execution came back to where it was.
     pub(super) fn is_circle(&self) -> bool {
         self.oracle == LIVELOCK && self.text.starts_with(CIRCLE)
@@ -240,6 +250,8 @@ impl Violation {
 
 /// What executions break that do not end.
 pub(crate) const LIVELOCK: &str = "possible livelock";
+/// What executions break in which a protocol, a model or an oracle gives up.
+pub(crate) const PANIC: &str = "panic";
 /// How those of them are told that come back to a state.
 const CIRCLE: &str = "the state after";
 

@@ -2,11 +2,13 @@
 
 use super::choices::Choices;
 use super::options::Options;
-use super::run::drive;
+use super::panics;
+use super::run::{Driven, drive};
 use super::system::{ModelFactory, Stuck, Violation};
 use serde::Serialize;
 use std::collections::BTreeMap;
 use std::fmt;
+use std::ops::ControlFlow;
 use std::str::FromStr;
 use weft_sim::choice::Rng;
 use weft_sim::explore::{Enabled, FaultSet, Outcome};
@@ -66,25 +68,60 @@ pub struct Walk {
     pub violation: Option<Violation>,
 }
 
-/// Walks from the root to an end. Of the options, the faults, their kinds and the depth matter.
+/// Walks from each of `seeds`, from the root to an end, and tells `each` of every walk until that breaks it off. Of the options, the faults,
+/// their kinds and the depth matter.
 ///
 /// # Errors
 ///
 /// The world does not let an event happen that it called enabled.
-pub fn walk<B: ModelFactory>(
+pub fn walks<B: ModelFactory>(
     factory: &mut B,
-    world: &mut B::System,
+    strategy: Strategy,
+    seeds: impl IntoIterator<Item = u64>,
+    options: &Options,
+    mut each: impl FnMut(u64, Walk) -> ControlFlow<()>,
+) -> Result<(), Stuck> {
+    let kinds = options.kinds_of(factory);
+    let options = &Options { kinds: Some(kinds), ..options.clone() };
+    factory.allow(options.faults_of(kinds, options.faults));
+    let _begun = panics::begin(factory, options);
+    // A world that panics is made anew for the next seed.
+    let mut world = None;
+    for seed in seeds {
+        if each(seed, walk(factory, &mut world, strategy, seed, options)?).is_break() {
+            break;
+        }
+    }
+    Ok(())
+}
+
+/// Walks in `world`, which is made if there is none.
+fn walk<B: ModelFactory>(
+    factory: &mut B,
+    world: &mut Option<B::System>,
     strategy: Strategy,
     seed: u64,
     options: &Options,
 ) -> Result<Walk, Stuck> {
-    factory.reset(world);
+    panics::note_root();
+    let begun = panics::caught(|| match &mut *world {
+        Some(used) => factory.reset(used),
+        None => *world = Some(factory.root()),
+    });
+    if let Err((violation, choices)) = begun {
+        panics::drop_broken(world.take());
+        return Ok(Walk { choices, violation: Some(violation) });
+    }
+    let here = world.get_or_insert_with(|| factory.root());
     let mut walker = Walker::new(strategy, seed, options);
     let pick = |enabled: &[Enabled], in_vain: bool| {
         walker.faults += u32::from(in_vain);
         walker.pick(enabled)
     };
-    let (choices, violation) = drive(world, options, pick, |_| ())?;
+    let Driven { choices, violation, broken } = drive(here, options, pick, |_| ())?;
+    if broken {
+        panics::drop_broken(world.take());
+    }
     Ok(Walk { choices, violation })
 }
 
@@ -111,9 +148,10 @@ const STEPS: u64 = 150;
 impl Walker {
     fn new(strategy: Strategy, seed: u64, options: &Options) -> Walker {
         let mut rng = Rng::from_seed(seed);
+        let all = options.kinds.unwrap_or(FaultSet::ALL);
         let kinds = match strategy {
-            Strategy::Swarm => options.kinds.iter().filter(|_| rng.below(2) == 0).collect(),
-            _ => options.kinds,
+            Strategy::Swarm => all.iter().filter(|_| rng.below(2) == 0).collect(),
+            _ => all,
         };
         let rarity = [4, 16, 64][rng.below(3) as usize];
         let falls = (0..FALLS).map(|_| rng.below(STEPS)).collect();

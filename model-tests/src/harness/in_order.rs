@@ -1,6 +1,7 @@
 //! A system's oracles where nobody looks at a clock.
 
 use super::recorder::Explored;
+use crate::explore::TraceEvent;
 use crate::history::HistoryEvent;
 use crate::oracle::{Oracles, Violation};
 use std::hash::Hasher;
@@ -63,5 +64,57 @@ impl<O: Explored> Explored for InOrder<O> {
 
     fn is_response(event: &O::Event) -> bool {
         O::is_response(event)
+    }
+
+    fn mark(event: &O::Event) -> Option<TraceEvent> {
+        O::mark(event)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::calls::Call;
+    use crate::history::{ClientId, RequestId};
+
+    /// Sees all and shows nothing.
+    #[derive(Clone)]
+    struct Silent;
+
+    impl Oracles for Silent {
+        type Event = Call<u64, u64>;
+
+        fn promises(&self) -> Vec<(&'static str, &'static str)> {
+            Vec::new()
+        }
+
+        fn observe(&mut self, _: &Self::Event, _: &mut dyn FnMut(Violation)) {}
+
+        fn ended(&self) -> u64 {
+            0
+        }
+
+        fn unended(&self) -> u64 {
+            0
+        }
+
+        fn finish(&mut self, _: Nanos, _: Nanos) -> Vec<Violation> {
+            Vec::new()
+        }
+
+        fn state(&self, _: &mut dyn Hasher) {}
+    }
+
+    impl Explored for Silent {
+        fn mark(_: &Self::Event) -> Option<TraceEvent> {
+            None
+        }
+    }
+
+    #[test]
+    fn diagrams_show_what_a_systems_oracles_say() {
+        let id = RequestId { client: ClientId { node: 0, index: 0 }, number: 0 };
+        let event = Call { at: Nanos::ZERO, id, request: 1, answer: None };
+        assert_eq!(InOrder::<Silent>::mark(&event), None);
     }
 }

@@ -28,12 +28,12 @@ pub use execution::Execution;
 pub use in_order::InOrder;
 pub(crate) use list::{of_one_size, worlds};
 pub use model::{Model, Unseen};
-pub use of_system::{Nodes, RecorderOf, SystemModel, of_system};
+pub use of_system::{Nodes, OfSystem, RecorderOf, SystemModel, of_system};
 pub use quits::Quits;
 pub use recorder::{Explored, NoEvent, Recorder};
 pub use requests::Requests;
 
-use crate::explore::{AnyModel, Described, Expected, LIVELOCK, ModelFactory, Size};
+use crate::explore::{AnyModel, Described, Expected, LIVELOCK, ModelFactory, PANIC, Size};
 use crate::oracle::{Conduct, Leaks, Oracles, Standing};
 use std::rc::Rc;
 use weft_sim::explore::{FaultSet, Outcome};
@@ -94,7 +94,7 @@ impl<M: Model> Described for Harness<M> {
         let of_all = [Leaks::NAME, Conduct::NAME, Standing::NAME].into_iter().chain(of_ends);
         let of_time = self.model.needs_no_time().then_some(execution::WAITS_FOR_TIME);
         let of_model = self.model.promises().iter().copied().chain(of_time);
-        of_oracles.chain(of_model).chain(of_all).collect()
+        of_oracles.chain(of_model).chain(of_all).chain([PANIC]).collect()
     }
 
     fn faults(&self) -> FaultSet {

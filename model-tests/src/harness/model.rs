@@ -108,7 +108,8 @@ pub trait Model {
     }
 
     /// The faults that it promises to survive. Neither a crash nor a restart, unless it says so: what a node held is then
-    /// gone.
+    /// gone. That there is no memory for a while (`no-memory`) is among them: a protocol tries again what
+    /// [lacked it](weft_protocols::transport::OpError::lacks_memory), or its model leaves that fault out here.
     fn usual_faults(&self) -> FaultSet {
         FaultSet::TIMELESS.without(Outcome::Crash).without(Outcome::Restart)
     }
@@ -203,7 +204,7 @@ pub trait Model {
 
     /// Judges a state in the middle of an execution: asked after every event. What it looks at it adds to `view`, since two
     /// events that both change the view are tried in either order, and others need not be: a model that adds nothing sees the
-    /// states of one order for all. Of a model whose programs are not [memoised](Model::is_memoisable).
+    /// states of one order for all. **Never asked** where a model that says [`is_memoisable`](Model::is_memoisable) is explored.
     ///
     /// # Errors
     ///
@@ -219,7 +220,9 @@ pub trait Model {
     }
 
     /// Judges an end at which every request has ended: what is left over, and what the model itself promises. Unless the model
-    /// judges otherwise, the first violation that a node finds by itself.
+    /// judges otherwise, the first violation that a node finds by itself. **Never asked** where a model that says
+    /// [`is_memoisable`](Model::is_memoisable) is explored: there only its oracles and each node's
+    /// [`violation_at`](Model::violation_at) count.
     ///
     /// # Errors
     ///
@@ -294,8 +297,9 @@ pub trait Model {
     }
 
     /// Whether programs may be memoised (see [`ProgramCache`](weft_sim::memo::ProgramCache)): what a node's program does depends on
-    /// nothing outside of it but what the fabric answers, and the model is judged by its oracles and by each node for itself. So are
-    /// its [branches](Model::branches), and it leaves [`Model::coverage`] as it is.
+    /// nothing outside of it but what the fabric answers, and the model is judged by its oracles and by each node for itself: its
+    /// [`judge`](Model::judge) and its [`finish`](Model::finish) are not asked, so it must have none. So are its
+    /// [branches](Model::branches), and it leaves [`Model::coverage`] as it is.
     fn is_memoisable(&self) -> bool {
         false
     }

@@ -28,8 +28,8 @@ pub use schema::{
     Cluster, Connect, FAULT_KINDS, FaultSpec, Keys, Pair, Pick, Run, Scenario, Topology, Transport,
     WaitStyle, WaySpec,
 };
-pub use swarm::swarm;
-pub(crate) use swarm::{seeded as seeded_swarm, some_nodes};
+pub(crate) use swarm::some_nodes;
+pub use swarm::{seeded as seeded_swarm, swarm};
 pub use weft_sim::fault::FaultKind;
 pub use workload::{Kind, Workload};
 

@@ -19,7 +19,8 @@ pub(crate) fn some_nodes(dice: &mut Dice<'_>) -> u32 {
     dice.among(&[1, 2, 2, 3, 3, 3, 4, 5, 8])
 }
 
-/// A scenario of a system that the answers of `dice` make: small, and different from most others.
+/// A scenario of a system that the answers of `dice` make: small, and different from most others. [`seeded_swarm`](super::seeded_swarm) has
+/// more of what can go wrong.
 pub fn swarm<S: System>(dice: &mut Dice<'_>, nodes: u32, variant: &str) -> Scenario {
     Scenario {
         title: "swarm".into(),
@@ -32,8 +33,8 @@ pub fn swarm<S: System>(dice: &mut Dice<'_>, nodes: u32, variant: &str) -> Scena
     }
 }
 
-/// The scenario of one seed. It can be written to a file and run from there.
-pub(crate) fn seeded<S: System>(seed: u64, nodes: Option<u32>, variant: &str) -> Scenario {
+/// The scenario of one seed, as `weft fuzz swarm` draws it, of so many nodes or of some. It can be written to a file and run from there.
+pub fn seeded<S: System>(seed: u64, nodes: Option<u32>, variant: &str) -> Scenario {
     let mut choice = Seeded::new(seed ^ 0x5a43_0000_0000_0000);
     let mut dice = Dice(&mut choice);
     let title = match nodes {

@@ -165,7 +165,7 @@ impl Model for Lease {
 }
 
 fn explored(lease: Lease, kinds: FaultSet, faults: u32) -> Report {
-    let options = Options { reduction: Reduction::Dpor, faults, kinds, ..Options::default() };
+    let options = Options { reduction: Reduction::Dpor, faults, kinds: Some(kinds), ..Options::default() };
     explore(&mut Harness::new("lease", lease), &options, &mut |_| ControlFlow::Continue(()))
         .expect("it is deterministic")
 }

@@ -152,7 +152,7 @@ fn exploring_memoised_programs_comes_to_what_exploring_comes_to() {
         (Scheme::Ncosed, "x,s,x", Wait::Poll, true, 0),
     ] {
         let harness = || Harness::new("locks", locks(scheme, requests, wait, one_by_one));
-        let options = Options { faults, kinds: survived(), ..Options::default() };
+        let options = Options { faults, kinds: Some(survived()), ..Options::default() };
         let watch = &mut |_: &_| ControlFlow::Continue(());
         let ran = explore(&mut Running(harness()), &options, watch).expect("it is deterministic");
         let known = explore(&mut harness(), &options, watch).expect("it is deterministic");

@@ -47,7 +47,7 @@ fn what_is_explored_by_several_workers_adds_up_to_what_one_explores() {
     }
     let kinds = FaultSet::one(Outcome::Drop).with(Outcome::LoseCompletion);
     for merge in [true, false] {
-        is_the_same("dqnl", "*,x", &Options { faults: 1, kinds, merge, ..Options::default() });
+        is_the_same("dqnl", "*,x", &Options { faults: 1, kinds: Some(kinds), merge, ..Options::default() });
     }
 }
 

@@ -19,7 +19,7 @@ fn explore(name: &str, modes: Option<&str>, options: &Options) -> Report {
 /// An end of 400 events is far beyond what these worlds need.
 fn options(reduction: Reduction, faults: u32) -> Options {
     let kinds = FaultSet::one(Outcome::LoseCompletion).with(Outcome::RequesterGaveUp);
-    Options { reduction, faults, kinds, livelock: 400, ..Options::default() }
+    Options { reduction, faults, kinds: Some(kinds), livelock: 400, ..Options::default() }
 }
 
 #[test]
@@ -30,16 +30,16 @@ fn every_planted_bug_and_every_reading_as_published_is_found() {
         match entry.name {
             // Each end loses its port.
             "as-published-sdp-moves-one-end" => {
-                (options_of.faults, options_of.kinds) = (2, FaultSet::one(Outcome::PortDown));
+                (options_of.faults, options_of.kinds) = (2, Some(FaultSet::one(Outcome::PortDown)));
             }
-            "planted-sdp-asks-nothing" => options_of.kinds = FaultSet::one(Outcome::Crash),
-            "planted-sdp-reuses-session" => options_of.kinds = FaultSet::one(Outcome::Restart),
+            "planted-sdp-asks-nothing" => options_of.kinds = Some(FaultSet::one(Outcome::Crash)),
+            "planted-sdp-reuses-session" => options_of.kinds = Some(FaultSet::one(Outcome::Restart)),
             // An answer is lost and asked for again, on a connection that stands.
-            "planted-ddss-released-behind" => options_of.kinds = FaultSet::one(Outcome::Drop),
+            "planted-ddss-released-behind" => options_of.kinds = Some(FaultSet::one(Outcome::Drop)),
             _ => {}
         }
         if entry.name.starts_with("as-published-pario-") {
-            options_of.kinds = FaultSet::one(Outcome::Restart);
+            options_of.kinds = Some(FaultSet::one(Outcome::Restart));
         }
         let report = explore(entry.name, None, &options_of);
         assert_eq!(report.verdict(), Verdict::Violated, "{}: {}", entry.name, entry.about);
@@ -200,7 +200,7 @@ fn the_transport_holds_over_two_rails_with_one_fault_at_every_event() {
         [Outcome::Drop, Outcome::Cut, Outcome::LoseCompletion, Outcome::RequesterGaveUp, Outcome::PortDown];
     let kinds = kinds.into_iter().fold(FaultSet::NONE, FaultSet::with);
     for (name, kinds) in [("messages", kinds.without(Outcome::PortDown)), ("rails", kinds)] {
-        let options = Options { kinds, ..options(Reduction::Dpor, 1) };
+        let options = Options { kinds: Some(kinds), ..options(Reduction::Dpor, 1) };
         let report = common::explore(name, &Size::new([("rails", 2)]), &options);
         assert!(report.held() && report.exhaustive, "{name}: {:?}", report.counterexample);
         assert!(common::reached(&report, "a connection went over another rail"), "{name}");
@@ -220,7 +220,7 @@ fn the_shipped_locks_hold_with_one_unknown_outcome() {
 
 /// One fault of every kind but a crash.
 fn one_fault(reduction: Reduction) -> Options {
-    Options { kinds: FaultSet::TIMELESS.without(Outcome::Crash), ..options(reduction, 1) }
+    Options { kinds: Some(FaultSet::TIMELESS.without(Outcome::Crash)), ..options(reduction, 1) }
 }
 
 #[test]
@@ -248,7 +248,8 @@ fn no_trace_with_a_fault_is_missed_by_source_sets() {
 fn the_shipped_locks_hold_with_one_crash() {
     for (name, modes) in [("srsl", "x,s,"), ("dqnl", "x,x,"), ("ncosed", "x,s,")] {
         let kinds = FaultSet::one(Outcome::Crash);
-        let limited = Options { max_executions: Some(10_000), kinds, ..options(Reduction::Dpor, 1) };
+        let limited =
+            Options { max_executions: Some(10_000), kinds: Some(kinds), ..options(Reduction::Dpor, 1) };
         let report = explore(name, Some(modes), &limited);
         assert!(report.held(), "{name} {modes}: {:?}", report.counterexample);
     }
@@ -259,8 +260,11 @@ fn the_shipped_locks_hold_with_one_crash() {
 #[test]
 fn messages_arrive_once_and_in_order_whatever_fails_once() {
     for kind in FaultSet::TIMELESS.without(Outcome::Crash).iter() {
-        let report =
-            explore("messages", None, &Options { kinds: FaultSet::one(kind), ..options(Reduction::Dpor, 1) });
+        let report = explore(
+            "messages",
+            None,
+            &Options { kinds: Some(FaultSet::one(kind)), ..options(Reduction::Dpor, 1) },
+        );
         assert!(report.held() && report.exhaustive, "{kind}: {:?}", report.counterexample);
         let reached =
             |branch: &str| report.coverage.iter().any(|(name, times)| *name == branch && *times > 0);
@@ -276,7 +280,8 @@ fn messages_arrive_once_and_in_order_whatever_fails_once() {
 fn messages_arrive_once_and_in_order_when_something_fails_after_a_restart() {
     for kind in [Outcome::PortDown, Outcome::Restart] {
         let kinds = FaultSet::one(Outcome::Restart).with(kind);
-        let limited = Options { max_executions: Some(5_000), kinds, ..options(Reduction::Dpor, 2) };
+        let limited =
+            Options { max_executions: Some(5_000), kinds: Some(kinds), ..options(Reduction::Dpor, 2) };
         let report = explore("messages", None, &limited);
         assert!(report.held(), "{kind}: {:?}", report.counterexample);
     }
@@ -308,8 +313,12 @@ fn a_move_whose_connection_was_lost_on_the_way_comes_to_an_end() {
 /// These walks through a world, and the first twenty, with so many faults of its usual kinds.
 fn assert_walks_hold(name: &str, found: &[u64], faults: u32) {
     let mut world = common::entry(name).build(&Size::default()).expect("its usual size");
-    let options =
-        Options { faults, kinds: world.usual_faults(), livelock: 3_000, ..options(Reduction::Dpor, faults) };
+    let options = Options {
+        faults,
+        kinds: Some(world.usual_faults()),
+        livelock: 3_000,
+        ..options(Reduction::Dpor, faults)
+    };
     let mut seeds = found.iter().copied().chain(0..20);
     let mut walks = 0;
     let mut each = |seed, walk: Walk| {
@@ -334,7 +343,7 @@ fn a_message_that_meets_a_new_life_s_connection_while_it_drains_arrives_once() {
         steps.split(',').map(|step| step.trim().to_owned()).collect::<Vec<_>>().try_into().expect("choices");
     let kinds = FaultSet::one(Outcome::Restart).with(Outcome::RequesterGaveUp);
     let run = world
-        .replay(&choices, &Options { kinds, ..options(Reduction::Dpor, 2) }, true)
+        .replay(&choices, &Options { kinds: Some(kinds), ..options(Reduction::Dpor, 2) }, true)
         .expect("deterministic");
     assert_eq!(run.choices.faults(), 2, "it is still that run:\n{}", run.log());
     assert!(run.log().contains("ignored: not connected"), "the acknowledgement finds nobody:\n{}", run.log());
@@ -379,7 +388,7 @@ fn a_run_tells_of_each_event_and_of_the_end_of_all_that_was_sent() {
     let entry = common::entry("messages");
     let mut world = entry.build(&Size::default()).expect("its usual size");
     let kinds = world.usual_faults();
-    let options = Options { kinds, ..options(Reduction::Dpor, 2) };
+    let options = Options { kinds: Some(kinds), ..options(Reduction::Dpor, 2) };
     let mut seen = BTreeSet::new();
     let mut replay = |choices: &Choices| {
         let run = world.replay(choices, &options, true).expect("deterministic");

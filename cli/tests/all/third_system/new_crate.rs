@@ -34,7 +34,7 @@ fn a_new_crate_builds_passes_its_tests_and_finds_its_planted_bug() {
     };
     let tests = cargo("test", &[]);
     assert!(tests.status.success(), "{}\n{}", out(&tests), err(&tests));
-    assert!(out(&tests).contains("3 passed"), "{}", out(&tests));
+    assert!(out(&tests).contains("4 passed"), "{}", out(&tests));
     let held = cargo("run", &[]);
     assert!(held.status.success() && out(&held).contains("20 seeds: held\nHeld: "), "{}", out(&held));
     let found = cargo("run", &["--", "--bug"]);

@@ -1,14 +1,16 @@
 //! What makes the explorer worth trusting.
 
+mod panics;
 mod reductions;
 mod runs;
 
 use super::toy::{Toy, planted};
 use super::{Options, Reduction, Report, explore};
 use std::ops::ControlFlow;
+use weft_sim::explore::FaultSet;
 
 fn options(reduction: Reduction, faults: u32) -> Options {
-    Options { reduction, faults, collect_ends: true, ..Options::default() }
+    Options { reduction, faults, kinds: Some(FaultSet::ALL), collect_ends: true, ..Options::default() }
 }
 
 fn run(toy: &mut Toy, options: &Options) -> Report {

@@ -15,7 +15,7 @@ fn a_release_beside_any_call_holds_in_every_order_and_with_an_answer_that_is_los
         [("ddss-release", "gs,r"), ("ddss-release-put", "p,r"), ("ddss-release-twice", "r,r")]
     {
         for faults in [0, 1] {
-            let report = explore(name, calls, &Options { faults, kinds: lost, ..Options::default() });
+            let report = explore(name, calls, &Options { faults, kinds: Some(lost), ..Options::default() });
             assert!(report.held() && report.exhaustive, "{name} with {faults}");
         }
     }
@@ -35,7 +35,8 @@ fn under_read_and_strict_a_get_beside_two_puts_under_the_lock_sees_the_last_or_n
 #[test]
 fn a_put_whose_answer_is_lost_beside_puts_under_the_lock_is_published_or_says_that_nobody_knows() {
     let kinds = FaultSet::one(Outcome::LoseCompletion);
-    let options = Options { faults: 1, kinds, max_executions: Some(2_000), ..Options::default() };
+    let options =
+        Options { faults: 1, kinds: Some(kinds), max_executions: Some(2_000), ..Options::default() };
     for calls in [",p,w", ",p,pw"] {
         let report = explore("ddss-write", calls, &options);
         assert!(report.held() && common::reached(&report, "an operation's outcome was unknown"), "{calls}");
@@ -70,7 +71,8 @@ fn a_node_that_dies_at_any_moment_costs_its_own_segments_and_nobody_waits_for_it
 #[test]
 fn a_node_that_restarts_at_any_event_has_a_part_in_segments_again_and_nothing_of_its_last_one_is_left() {
     let restart = FaultSet::one(Outcome::Restart);
-    let report = explore("ddss-back", "p,g", &Options { faults: 1, kinds: restart, ..Options::default() });
+    let report =
+        explore("ddss-back", "p,g", &Options { faults: 1, kinds: Some(restart), ..Options::default() });
     assert!(report.held() && report.exhaustive);
 }
 

@@ -66,7 +66,7 @@ fn an_old_value_a_second_writer_and_a_barrier_left_too_soon_are_noticed_in_a_run
 }
 
 fn explore(name: &str, size: Size, faults: u32, kinds: FaultSet) -> Report {
-    common::explore(name, &size, &Options { faults, kinds, livelock: 400, ..Options::default() })
+    common::explore(name, &size, &Options { faults, kinds: Some(kinds), livelock: 400, ..Options::default() })
 }
 
 /// The worlds that a debug build explores in seconds.

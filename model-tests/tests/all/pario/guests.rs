@@ -81,7 +81,7 @@ fn a_guest_that_was_forgotten_behind_a_cut_link_is_met_again() {
     for world in ["pario-guest-leaves", "pario-guest-dies"] {
         let options = Options {
             faults: 1,
-            kinds: FaultSet::one(Outcome::Cut),
+            kinds: Some(FaultSet::one(Outcome::Cut)),
             max_executions: Some(3_000),
             ..Options::default()
         };

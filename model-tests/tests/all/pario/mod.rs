@@ -173,7 +173,8 @@ lasts = "1ms"
 /// Some thousand executions of a world hold, with a restart of any node at any event, or a disk's call that fails.
 fn holds_with_a_restart(world: &str) {
     let kinds = FaultSet::OF_DISKS.with(Outcome::Restart);
-    let options = Options { faults: 1, kinds, max_executions: Some(3_000), ..Options::default() };
+    let options =
+        Options { faults: 1, kinds: Some(kinds), max_executions: Some(3_000), ..Options::default() };
     let report = explore(world, &Size::default(), &options);
     assert!(report.held(), "{report:?}");
 }

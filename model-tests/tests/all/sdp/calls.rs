@@ -50,7 +50,13 @@ fn a_cut_beside_any_call_on_a_stream_is_a_stall_and_no_more() {
     let kinds = FaultSet::one(Outcome::Cut).with(Outcome::LoseCompletion);
     for name in names() {
         let most = Some(400);
-        let options = Options { kinds, faults: 1, livelock: 400, max_executions: most, ..Options::default() };
+        let options = Options {
+            kinds: Some(kinds),
+            faults: 1,
+            livelock: 400,
+            max_executions: most,
+            ..Options::default()
+        };
         let report = explore(name, &Size::default(), &options);
         assert!(report.held(), "{name}: {:?}", report.counterexample);
     }
@@ -59,7 +65,7 @@ fn a_cut_beside_any_call_on_a_stream_is_a_stall_and_no_more() {
 #[test]
 fn a_copy_whose_other_end_crashes_at_any_event_ends_and_says_what_is_true() {
     let kinds = FaultSet::one(Outcome::Crash);
-    let options = Options { kinds, faults: 1, livelock: 400, ..Options::default() };
+    let options = Options { kinds: Some(kinds), faults: 1, livelock: 400, ..Options::default() };
     let report = explore("sdp-copy-crashes", &Size::default(), &options);
     assert!(report.held() && report.exhaustive, "{:?}", report.counterexample);
 }

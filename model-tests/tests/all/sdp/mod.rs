@@ -122,7 +122,7 @@ fn a_wrong_byte_and_an_error_are_noticed_in_a_running_world() {
 }
 
 fn explored(world: &str, kinds: FaultSet, faults: u32) {
-    let options = Options { kinds, faults, livelock: 400, ..Options::default() };
+    let options = Options { kinds: Some(kinds), faults, livelock: 400, ..Options::default() };
     let report = explore(world, &Size::default(), &options);
     assert!(report.held() && report.exhaustive, "{world}: {:?}", report.counterexample);
     let unreached: Vec<_> = report.unreached().collect();
@@ -151,7 +151,8 @@ fn a_transfer_without_a_copy_and_one_over_two_rails_hold_as_far_as_they_are_expl
         ("sdp-resizes", 1),
     ] {
         let most = Some(2_500);
-        let options = Options { kinds, faults, livelock: 400, max_executions: most, ..Options::default() };
+        let options =
+            Options { kinds: Some(kinds), faults, livelock: 400, max_executions: most, ..Options::default() };
         let report = explore(world, &Size::default(), &options);
         assert!(report.held() && (report.exhaustive || faults > 0), "{world}: {:?}", report.counterexample);
     }
@@ -175,7 +176,7 @@ fn a_node_that_crashes_for_good_at_any_event_leaves_nobody_waiting() {
         "sdp-crashes-write",
         "sdp-crashes-crossing",
     ] {
-        let options = Options { kinds: crash, faults: 1, livelock: 400, ..Options::default() };
+        let options = Options { kinds: Some(crash), faults: 1, livelock: 400, ..Options::default() };
         let report = explore(world, &Size::default(), &options);
         assert!(report.held() && report.exhaustive, "{world}: {:?}", report.counterexample);
         // No link has failed.
