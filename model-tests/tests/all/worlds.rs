@@ -116,7 +116,7 @@ fn source_sets_leave_out_no_order_behind_two_faults() {
     ];
     for kinds in kinds {
         let [sleep, source] = [Reduction::Sleep, Reduction::Dpor].map(|reduction| {
-            let kinds = kinds.iter().copied().collect();
+            let kinds = Some(kinds.iter().copied().collect::<FaultSet>());
             explore("counter", None, &Options { kinds, merge: false, ..options(reduction, 2) })
         });
         assert!(sleep.exhaustive && source.exhaustive, "{kinds:?}");

@@ -231,7 +231,7 @@ fn a_file_without_a_name_ends_as_soon_as_nobody_has_it_open_whatever_is_done_and
                 }
             }
             5 => drop(names.open(client, &path)),
-            6 => any.into_iter().for_each(|handle| drop(names.close(client, handle, false))),
+            6 => any.into_iter().for_each(|handle| _ = names.close(client, handle, false)),
             7 if below(20) == 0 => names.forget(client),
             7 => {
                 let all = names.unused();
