@@ -43,7 +43,7 @@ pub use search::{ExploreError, Progress, explore};
 pub use sense::Notations;
 pub use size::{Key, Size, SizeError, Value};
 pub use smaller::{Case, Hunt, SmallerError, smallest};
-pub(crate) use system::{LIVELOCK, PANIC};
 pub use system::{Coverage, Described, Fingerprint, ModelFactory, Stuck, TransitionSystem, Violation};
+pub(crate) use system::{LIVELOCK, PANIC};
 pub use trace_event::{BandState, TraceEvent};
 pub use walk::{Strategy, Walk, walks};
