@@ -111,11 +111,11 @@ const fn first(incarnation: u64) -> u64 {
 
 /// The open calls of a node.
 pub(super) struct Calls<V: Verbs> {
-    /// Open calls of one server, at most.
+    /// Open calls of one server, at most, beside those that wait for others there.
     window: u32,
     open: RefCell<BTreeMap<u64, Open<V>>>,
-    /// Places for calls of each server.
-    places: RefCell<BTreeMap<Rank, Places>>,
+    /// Places for calls of each server, and for those that [wait for others](Request::waits_for_others) there.
+    places: RefCell<BTreeMap<(Rank, bool), Places>>,
     next: Cell<u64>,
     fewer: Signal,
     more: Signal,
@@ -133,9 +133,12 @@ impl<V: Verbs> Calls<V> {
         self.open.borrow().len()
     }
 
-    /// A place among the calls of a server, as soon as one is free.
-    async fn place(&self, server: Rank) -> Place {
-        let place = self.places.borrow_mut().entry(server).or_insert_with(|| Places::new(self.window)).take();
+    /// A place among the calls of a server, as soon as one is free. Those that wait for other servers there have places of their own.
+    async fn place(&self, server: Rank, waits_for_others: bool) -> Place {
+        let mut places = self.places.borrow_mut();
+        let of = places.entry((server, waits_for_others)).or_insert_with(|| Places::new(self.window));
+        let place = of.take();
+        drop(places);
         place.await
     }
 
@@ -151,7 +154,7 @@ impl<V: Verbs> Calls<V> {
     ) -> Result<OneshotReceiver<Answered>, FsError> {
         let place = match request.is_waited_for() {
             true => None,
-            false => Some(self.place(server).await),
+            false => Some(self.place(server, request.waits_for_others()).await),
         };
         let (tell, told) = oneshot();
         let id = self.next.replace(self.next.get() + 1);

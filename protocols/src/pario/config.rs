@@ -77,8 +77,8 @@ pub struct FsConfig {
     /// Room that the directory's log makes for itself at a time, in bytes. As much as it takes to remove all that there is, and at least
     /// half of this, is kept for removals on a full disk. Default: 16 KiB, the removal of two hundred names. 0 for none.
     pub log_room: u32,
-    /// Calls of a client that one server has not answered, at most; more wait. What members of groups say to each other does not count.
-    /// Default: 64.
+    /// Calls of a client that one server has not answered, at most; more wait. What members of groups say to each other does not count, and
+    /// as many cuts may wait for other servers beside them. Default: 64.
     pub window: u32,
     /// How long a server may owe an answer before its client finds out whether it is still there, and again after as long.
     /// Default: 100 ms. [`Nanos::MAX`] for never: then a call whose server restarts may wait for ever.

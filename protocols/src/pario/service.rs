@@ -60,8 +60,13 @@ impl<V: Verbs> Shared<V> {
 
     /// Waits a while before a server is asked again that did not answer: by streams, another one is opened to it.
     pub(super) async fn pause(&self) {
+        self.pause_for(PAUSE).await;
+    }
+
+    /// The same for so long.
+    pub(super) async fn pause_for(&self, pause: Nanos) {
         if let Wire::Streams(_) = self.wire {
-            self.rt.sleep(PAUSE).await;
+            self.rt.sleep(pause).await;
         }
     }
 

@@ -295,3 +295,79 @@ fn an_object_whose_removal_waits_for_a_stream_that_breaks_is_removed_when_its_se
     assert_eq!(*removed.borrow(), Some(Ok(())));
     assert!(!is_there(&cluster), "nobody removes it any more");
 }
+
+/// As many removals and cuts as a client may ask for at a time wait for that server, and their user has given them up.
+#[test]
+fn while_a_server_is_down_calls_that_do_not_need_it_are_answered_and_removals_are_too() {
+    const STRIP: usize = 4_096;
+    for wire in [Wire::Verbs, Wire::Tcp] {
+        let config = FsConfig { wire, window: 4, ..FsConfig::new(2) };
+        let mut cluster = Cluster::with_messages(3, 1, Wait::Poll, config.max_message());
+        let start = |member: &Member| Pario::start(&member.rt, &member.mesh, config).expect("it can be");
+        let mut services: Vec<_> = cluster.members.iter().map(start).collect();
+        let (rt, files) = (cluster.members[2].rt.clone(), services[2].clone());
+        let took = Rc::new(RefCell::new(Vec::new()));
+        let tell = Rc::clone(&took);
+        drop(cluster.members[2].rt.spawn(async move {
+            let mut cut = Vec::new();
+            for nth in 0..10 {
+                let layout = Distribution::stripe(STRIP as u32, 2, 0);
+                let file = files.create(&format!("f{nth}"), layout).await.expect("nothing is there");
+                let buffer = files.buffer(2 * STRIP).expect("there is room");
+                files.write(&file, 0, buffer).await.0.expect("it is open");
+                match nth {
+                    0..4 => cut.push(file),
+                    _ => files.close(file).await.expect("it is open"),
+                }
+            }
+            rt.sleep_until(ms(100)).await;
+            for (nth, file) in cut.into_iter().enumerate() {
+                let (rt, files) = (rt.clone(), files.clone());
+                drop(rt.clone().spawn(async move {
+                    let name = format!("f{}", nth + 4);
+                    let removed = rt.deadline(rt.now() + ms(50), files.unlink(&name)).await;
+                    let cut = rt.deadline(rt.now() + ms(50), files.truncate(&file, 1)).await;
+                    assert!(removed.is_err() && cut.is_err(), "the other server is down");
+                }));
+            }
+            rt.sleep_until(ms(300)).await;
+            for (directory, file) in [("d", "f8"), ("e", "f9")] {
+                let asked = rt.now();
+                files.mkdir(directory).await.expect("nothing is there");
+                files.unlink(file).await.expect("it is there");
+                tell.borrow_mut().push(rt.now() - asked);
+            }
+        }));
+        cluster.run(ms(90));
+        assert_eq!(durable(&cluster, 1), 10 * STRIP, "{wire:?}");
+        cluster.plan(cluster.fabric.now(), Fault::Crash { node: NodeId(1) });
+        cluster.run(ms(2_000));
+        assert!(
+            matches!(took.borrow()[..], [one, two] if one < ms(1_000) && two < ms(50)),
+            "{wire:?}: {took:?}"
+        );
+        if wire == Wire::Tcp {
+            // Its machine is there, and refuses streams.
+            cluster.plan(cluster.fabric.now(), Fault::Restart { node: NodeId(1) });
+            cluster.run(Nanos(1));
+            cluster.members[1] = cluster.start(1);
+            let asked = services[0].stats().asked;
+            cluster.run(ms(5_000));
+            let asked = services[0].stats().asked - asked;
+            assert!(
+                asked < 100,
+                "for a second each of four removals and four cuts asks it but once: {asked}"
+            );
+            services[1] = start(&cluster.members[1]);
+        } else {
+            comes_back(&mut cluster, &mut services, 1, config);
+        }
+        cluster.run(ms(2_000));
+        let objects = cluster.fabric.disk_after_crash(NodeId(1), 0).len();
+        assert_eq!(objects, 4, "{wire:?}: what was removed is gone");
+        for node in [0, 2] {
+            let left = services[node].leftovers();
+            assert!(left.iter().all(|(_, count)| *count == 0), "{wire:?}, node {node}: {left:?}");
+        }
+    }
+}

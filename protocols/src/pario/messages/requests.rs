@@ -61,6 +61,11 @@ impl Request {
         is_of_servers || matches!(self, Request::Gather { .. } | Request::Opens { .. })
     }
 
+    /// Whether it is answered when servers have answered that may be away for long.
+    pub(in super::super) fn waits_for_others(&self) -> bool {
+        matches!(self, Request::Truncate { .. })
+    }
+
     /// Of which file it asks for data, where they end, or that they last.
     pub(in super::super) fn of_data(&self) -> Option<Handle> {
         match self {

@@ -87,7 +87,8 @@ impl<V: Verbs> Remote<V> {
     }
 
     /// Does what is asked. What can be repeated without harm is repeated where a server restarted meanwhile, until the call's time is over:
-    /// then nothing of it goes on but the closing of what it opened. A change of a name is repeated below, by its number: it is done once.
+    /// then nothing of it goes on but what servers were asked, and the closing of what it opened. A change of a name is repeated below, by
+    /// its number: it is done once.
     ///
     /// # Errors
     /// See [`RemoteError`].

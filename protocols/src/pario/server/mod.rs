@@ -33,9 +33,17 @@ use log::Log;
 pub(super) use machine::Event;
 use machine::{Action, Directory, Machine, Stage};
 use std::cell::RefCell;
+use std::pin::pin;
 use std::rc::Rc;
 use store::Store;
-use weft_verbs::{AccessFlags, MemoryRegion, RemoteSlice, SendOp, Verbs, Work};
+use weft_verbs::{AccessFlags, MemoryRegion, Nanos, RemoteSlice, SendOp, Verbs, Work};
+
+/// How long who removes a file waits for other servers. Much longer than one that lives takes, and so short that a client's
+/// [calls](FsConfig::window) are not all taken by those that wait for one that is down.
+const LATE: Nanos = Nanos::from_secs(1);
+
+/// The pause before a server that is away is asked once more, at most.
+const LONGEST_PAUSE: Nanos = Nanos::from_secs(1);
 
 /// A node's server.
 pub(super) struct Server<V: Verbs> {
@@ -283,7 +291,7 @@ async fn carry_out<V: Verbs>(shared: Rc<Shared<V>>, action: Action, client: Life
             Event::Moved { op, done: moved(&shared, client, &push).await }
         }
         Action::Spread { op, server: other, request } => {
-            let end = match spread(&shared, Rank::from_index(other), request).await {
+            let end = match spread(&shared, op, other, request).await {
                 Ok(_) => Ok(()),
                 Err(FsError::Full) => Err(Refusal::Full),
                 Err(FsError::Unknown) => Err(Refusal::Unknown),
@@ -304,11 +312,17 @@ async fn carry_out<V: Verbs>(shared: Rc<Shared<V>>, action: Action, client: Life
     on(&shared, event);
 }
 
-/// Has another server remove its object, or cut it.
-async fn spread<V: Verbs>(shared: &Shared<V>, server: Rank, request: Request) -> Answered {
+/// Has another server remove its object, or cut it. Who waits for a removal is told if that takes long.
+async fn spread<V: Verbs>(shared: &Rc<Shared<V>>, op: u64, other: u32, request: Request) -> Answered {
+    let server = Rank::from_index(other);
     if let Request::Remove { .. } = request {
         // One that restarted before it answered may have removed nothing, and one that has removes nothing more.
-        return answered(shared, server, request).await;
+        let mut removed = pin!(answered(shared, server, request));
+        if let Ok(told) = shared.rt.within(LATE, removed.as_mut()).await {
+            return told;
+        }
+        on(shared, Event::Late { op, server: other });
+        return removed.await;
     }
     let told = sent(shared, server, request).await;
     if told == Err(FsError::Unknown) {
@@ -319,13 +333,15 @@ async fn spread<V: Verbs>(shared: &Shared<V>, server: Rank, request: Request) ->
     told
 }
 
-/// Asks another server until it answers: nothing more comes of it if that has been done.
+/// Asks another server until it answers: nothing more comes of it if that has been done. It may be away for a night.
 async fn answered<V: Verbs>(shared: &Shared<V>, server: Rank, request: Request) -> Answered {
+    let mut pause = PAUSE;
     loop {
         match sent(shared, server, request.clone()).await {
-            Err(FsError::Unknown) => shared.pause().await,
+            Err(FsError::Unknown) => shared.pause_for(pause).await,
             told => return told,
         }
+        pause = Nanos(pause.0 * 2).min(LONGEST_PAUSE);
     }
 }
 

@@ -1,5 +1,10 @@
 //! What is done to a file on all of its servers: a file without names and opens ends, one that is cut ends earlier. And a client that
 //! begins anew leaves nothing.
+//!
+//! Who removes a file is answered when its servers have removed their objects, so that their room is free by then. A server that does not
+//! answer is not waited for: that the file ends is durable, and the rest is done when that server is back. Otherwise a client whose calls wait for
+//! one server has none left for names, which need the home alone. And that server is asked for the first removals only, and for the others
+//! once it has answered one.
 
 use super::*;
 
@@ -7,7 +12,7 @@ use super::*;
 type Asker = Option<(Rank, u64)>;
 
 impl Machine {
-    /// Removes the objects of a file on all of its servers, and answers then.
+    /// Removes the objects of a file on all of its servers, and answers when those have that are not away.
     pub(super) fn remove_objects(&mut self, gone: Gone, answer: Asker, out: &mut Vec<Action>) {
         let handle = gone.handle;
         self.barred.add(handle);
@@ -35,23 +40,73 @@ impl Machine {
     ) {
         let spread = self.number();
         let left = u32::from(layout.servers());
-        self.spread.insert(spread, Spread { handle, removes, left, failed: None, answer });
+        let mut late = 0;
         for part in 0..layout.servers() {
             let server = layout.server(part, self.config.servers);
-            let (op, (call, request)) = (self.begin(Op::Part { spread }), each(part));
+            let is_late = removes && self.away.contains_key(&server);
+            late += u32::from(is_late);
+            let (op, (call, request)) =
+                (self.begin(Op::Part { spread, late: is_late.then_some(server) }), each(part));
             if server == self.me {
                 self.in_turn(op, handle, vec![WHOLE], call, out);
+            } else if is_late {
+                self.away.entry(server).or_default().unasked.push((op, request));
             } else {
                 out.push(Action::Spread { op, server, request });
             }
         }
+        self.spread.insert(spread, Spread { handle, removes, left, late, failed: None, answer });
+        self.look_at(spread, out);
     }
 
-    pub(super) fn part_ended(&mut self, number: u64, end: Result<(), Refusal>, out: &mut Vec<Action>) {
+    /// A server has not removed its object for long.
+    pub(super) fn is_late(&mut self, op: u64, server: u32, out: &mut Vec<Action>) {
+        let Some(Op::Part { spread: number, late: late @ None }) = self.ops.get_mut(&op) else { return };
+        *late = Some(server);
+        self.away.entry(server).or_default().asked += 1;
+        let number = *number;
+        if let Some(spread) = self.spread.get_mut(&number) {
+            spread.late += 1;
+        }
+        self.look_at(number, out);
+    }
+
+    /// A server has answered to a removal that was late: it is asked for all that it was not asked for meanwhile.
+    pub(super) fn is_back(&mut self, server: u32, out: &mut Vec<Action>) {
+        let Some(away) = self.away.get_mut(&server) else { return };
+        let unasked = std::mem::take(&mut away.unasked);
+        away.asked += unasked.len() as u64;
+        away.asked -= 1;
+        if away.asked == 0 {
+            self.away.remove(&server);
+        }
+        out.extend(unasked.into_iter().map(|(op, request)| Action::Spread { op, server, request }));
+    }
+
+    pub(super) fn part_ended(
+        &mut self,
+        number: u64,
+        was_late: bool,
+        end: Result<(), Refusal>,
+        out: &mut Vec<Action>,
+    ) {
         let Some(spread) = self.spread.get_mut(&number) else { return };
         spread.left -= 1;
+        spread.late -= u32::from(was_late);
         if let Err(why) = end {
             spread.failed.get_or_insert(why);
+        }
+        self.look_at(number, out);
+    }
+
+    /// Answers who waits for a removal or a cut, if nothing is left to wait for, and has done with it if nothing is left.
+    fn look_at(&mut self, number: u64, out: &mut Vec<Action>) {
+        let Some(spread) = self.spread.get_mut(&number).filter(|spread| spread.left == spread.late) else {
+            return;
+        };
+        if spread.removes {
+            // Who removes a file has done so, whatever is left of it. Its log says that it ends, so the home's next life removes the rest.
+            out.extend(spread.answer.take().map(|(to, id)| Action::Answer { to, id, answer: Answer::Done }));
         }
         if spread.left > 0 {
             return;
@@ -59,17 +114,16 @@ impl Machine {
         let Some(Spread { handle, removes, failed, answer, .. }) = self.spread.remove(&number) else {
             return;
         };
-        // Who removes a file has done so, whatever is left of it. Its log says that it ends, so the home's next life removes the rest.
-        let refused = failed.filter(|_| !removes);
-        if removes && failed.is_none() {
-            self.ended(handle);
+        if removes {
+            if failed.is_none() {
+                self.ended(handle);
+            }
+            return;
         }
         let answered =
-            |(to, id)| Action::Answer { to, id, answer: refused.map_or(Answer::Done, Answer::Refused) };
+            |(to, id)| Action::Answer { to, id, answer: failed.map_or(Answer::Done, Answer::Refused) };
         out.extend(answer.map(answered));
-        if !removes {
-            self.is_cut(handle, out);
-        }
+        self.is_cut(handle, out);
     }
 
     pub(super) fn on_reset(&mut self, client: Rank, out: &mut Vec<Action>) {

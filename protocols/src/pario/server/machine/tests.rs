@@ -238,6 +238,37 @@ fn a_file_begins_at_the_next_server_in_turn_unless_its_first_one_is_said() {
     assert_eq!(made, [Ok(0), Ok(1), Ok(0), Ok(1), Ok(1), Err(Refusal::Distribution)]);
 }
 
+/// Makes a file over both servers, whose home is this one, and removes it: what the home does then.
+fn removal(bench: &mut Bench, name: &str, id: u64) -> (Handle, Vec<Action>) {
+    let (path, layout) = (Path::new(name).unwrap(), Distribution::stripe(8, 2, 0).unwrap());
+    let made = answers(bench.ask(id, Request::Create { path: path.clone(), layout }));
+    let [(_, Answer::Opened { handle, .. })] = made[..] else { panic!("{made:?}") };
+    bench.ask(id + 1, Request::Close { handle, epoch: EPOCH });
+    (handle, bench.ask(id + 2, Request::Unlink { path }).to_vec())
+}
+
+#[test]
+fn who_removes_files_waits_for_no_server_that_is_away_and_that_one_removes_them_once_it_is_back() {
+    let mut bench = Bench::new(CONFIG);
+    let (_, begun) = removal(&mut bench, "a", 1);
+    let [Action::Store { op: own, .. }, Action::Spread { op: late, server: 1, .. }] = begun[..] else {
+        panic!("{begun:?}")
+    };
+    assert_eq!(bench.on(Event::Late { op: late, server: 1 }), [], "its own disk is not away");
+    assert_eq!(answers(bench.on(Event::Stored { op: own, end: Ok(Stored::Done) })), [(3, Answer::Done)]);
+
+    let (handle, begun) = removal(&mut bench, "b", 4);
+    let [Action::Store { op: own, .. }] = begun[..] else { panic!("it is asked in vain: {begun:?}") };
+    assert_eq!(answers(bench.on(Event::Stored { op: own, end: Ok(Stored::Done) })), [(6, Answer::Done)]);
+
+    let asked = bench.on(Event::Spread { op: late, end: Ok(()) }).to_vec();
+    let [Action::Spread { op, server: 1, ref request }] = asked[..] else { panic!("{asked:?}") };
+    assert_eq!(*request, Request::Remove { handle });
+    assert_eq!(bench.on(Event::Spread { op, end: Ok(()) }), [], "nobody waits");
+    assert!(bench.is_empty());
+    assert_eq!(removal(&mut bench, "c", 7).1.len(), 2, "it is asked at once");
+}
+
 #[test]
 fn what_no_client_of_this_version_asks_is_refused() {
     let mut bench = Bench::new(CONFIG);

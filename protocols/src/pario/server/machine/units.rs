@@ -177,11 +177,11 @@ impl Machine {
                 };
                 out.push(Action::Answer { to: from, id, answer: plain_answer(end, self.epoch) });
             }
-            Op::Part { spread } => {
+            Op::Part { spread, .. } => {
                 if let Some(handle) = self.spread.get(&spread).map(|spread| spread.handle) {
                     self.turn_over(number, handle, out);
                 }
-                self.part_ended(spread, end.map(drop), out);
+                self.part_ended(spread, false, end.map(drop), out);
             }
             Op::Durable { handle } => self.durable(handle, end.err(), out),
             Op::Eager { job, len } => {
