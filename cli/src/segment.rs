@@ -221,7 +221,7 @@ fn read(file: Option<&Path>) -> Result<Vec<u8>, Failure> {
     match value.len() <= LONGEST_VALUE {
         true => Ok(value),
         false => Err(Failure::bad_input(format!(
-            "{name} has more than {LONGEST_VALUE} bytes, the most that daemons pass on; programs put up to 1 MiB"
+            "{name} has more than {LONGEST_VALUE} bytes, the most that daemons pass on; programs put up to 1,048,312"
         ))),
     }
 }
