@@ -13,11 +13,8 @@ use super::message::Message;
 use super::service::{Sdp, Shared};
 use super::socket::Socket;
 use super::{SdpError, SdpStats};
-use crate::transport::{NotExecuted, OpError, Rank};
-use std::future::{Future, poll_fn};
-use std::pin::pin;
-use std::task::Poll;
-use weft_verbs::{Nanos, RemoteSlice, Verbs};
+use crate::transport::Rank;
+use weft_verbs::{Nanos, Verbs};
 
 /// How long a connection that was to move, and that has come back, stays where it is before the rail is tried again.
 const BEFORE_A_RAIL_IS_TRIED_AGAIN: Nanos = Nanos::from_millis(10);
@@ -127,39 +124,19 @@ impl<V: Verbs> Sdp<V> {
         let answered = || self.suspended(peer).is_none_or(|suspended| suspended.answered);
         shared.moving.until(|| answered() || self.is_closed()).await;
         let Some(Suspended { rail, .. }) = self.suspended(peer) else { return Err(SdpError::Reset) };
+        // Neither end says anything before the move has ended, so nothing else asks for a connection that is lost on the way.
+        let _wanted = shared.mesh.wants(peer);
         shared.mesh.move_to(peer, rail);
         loop {
             let resumed = shared.mesh.resumed();
             if shared.mesh.is_closed() {
                 return Err(SdpError::Closed);
             }
-            match shared.mesh.rail(peer) {
-                Some(at) if at == rail => return Ok(rail),
-                Some(_) => resumed.await,
-                None => self.stands_again(peer, resumed).await?,
+            if shared.mesh.rail(peer) == Some(rail) {
+                return Ok(rail);
             }
+            resumed.await;
             self.sets_out_again(peer, rail).await?;
-        }
-    }
-
-    /// Waits until a connection stands, over whichever rail. It may have been lost while neither end had anything to say, and neither says
-    /// anything before the move has ended: so the end that moves wants something of the other one's adapter.
-    async fn stands_again(&self, peer: Rank, resumed: impl Future<Output = ()>) -> Result<(), SdpError> {
-        let Shared { mesh, rt, .. } = &*self.shared;
-        let (mut resumed, mut asked) = (pin!(resumed), pin!(mesh.write(peer, RemoteSlice::default(), &[])));
-        // Once it stands nothing needs to be asked any more.
-        let first = poll_fn(|cx| match resumed.as_mut().poll(cx) {
-            Poll::Ready(()) => Poll::Ready(Ok(())),
-            Poll::Pending => asked.as_mut().poll(cx),
-        });
-        match first.await {
-            Err(OpError::NotExecuted(NotExecuted::PeerGone(_))) => Err(SdpError::Reset),
-            Err(why) if why.lacks_memory() => {
-                rt.sleep(BEFORE_A_RAIL_IS_TRIED_AGAIN).await;
-                Ok(())
-            }
-            // One that broke meanwhile is looked at again.
-            Ok(()) | Err(_) => Ok(()),
         }
     }
 

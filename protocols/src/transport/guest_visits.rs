@@ -18,7 +18,7 @@ const SIGNS: u64 = 3;
 /// How long a farewell may take: after that its servers find out by the lease.
 const FAREWELL_TAKES: Nanos = Nanos::from_millis(100);
 
-/// As long as it is there, a guest has something at a server; see [`Mesh::hold`].
+/// As long as it is there, a connection is wanted, and a guest has something at its server; see [`Mesh::wants`] and [`Mesh::hold`].
 pub struct Hold<V: Verbs> {
     of: Option<(Rc<Shared<V>>, usize)>,
 }
@@ -45,9 +45,17 @@ impl<V: Verbs> Mesh<V> {
     /// Says that this guest has something at a server that is to live on. Until that is dropped, the guest gives signs of life, and asks for a
     /// connection whenever there is none. On a mesh that is no guest's it says nothing.
     pub fn hold(&self, server: Rank) -> Hold<V> {
+        match self.shared.config.is_guest {
+            true => self.wants(server),
+            false => Hold { of: None },
+        }
+    }
+
+    /// Wants a connection with a peer though there is nothing to say: until what is returned is dropped, one is asked for whenever there is
+    /// none.
+    pub fn wants(&self, peer: Rank) -> Hold<V> {
         let shared = &self.shared;
-        let index = self.peer(server).filter(|_| shared.config.is_guest && !shared.closed.get());
-        let Some(index) = index else { return Hold { of: None } };
+        let Some(index) = self.peer(peer).filter(|_| !shared.closed.get()) else { return Hold { of: None } };
         shared.with_peer(index, |peer| {
             peer.holds += 1;
             shared.renew_if_held(index, peer);
