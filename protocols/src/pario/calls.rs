@@ -135,10 +135,8 @@ impl<V: Verbs> Calls<V> {
 
     /// A place among the calls of a server, as soon as one is free. Those that wait for other servers there have places of their own.
     async fn place(&self, server: Rank, waits_for_others: bool) -> Place {
-        let mut places = self.places.borrow_mut();
-        let of = places.entry((server, waits_for_others)).or_insert_with(|| Places::new(self.window));
-        let place = of.take();
-        drop(places);
+        let of = (server, waits_for_others);
+        let place = self.places.borrow_mut().entry(of).or_insert_with(|| Places::new(self.window)).take();
         place.await
     }
 

@@ -195,7 +195,7 @@ fn files_that_stay_open_without_a_name_cost_no_batch_a_look() {
     names.close(rank(0), made[7], false).unwrap();
     assert_eq!(names.idle.iter().collect::<Vec<_>>(), [&made[7]]);
     let ending = Change::Ending { handle: made[7] };
-    assert_eq!(names.unused(), [ending.clone()]);
+    assert_eq!(names.unused(), std::slice::from_ref(&ending));
     assert!(names.idle.is_empty());
     names.undo(&ending, None);
     assert_eq!(names.unused(), [ending], "what said so found no room");
