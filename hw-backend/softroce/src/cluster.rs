@@ -77,7 +77,8 @@ enum News {
 pub struct Outcome {
     /// How each machine ended.
     pub endings: Vec<Ending>,
-    /// Planned events whose moment did not come before all programs had ended: what they are to show was not shown.
+    /// Machines that were to lose their power and had not when all programs had ended: what that is to show was not shown. (How far a run
+    /// has come when a link is cut depends on how fast the machine is: a cut may come too late.)
     pub missed: usize,
 }
 
@@ -407,7 +408,8 @@ impl Cluster<'_> {
             self.hear(item, output);
         }
         let endings = self.machines.iter().map(|machine| machine.ending.unwrap_or(Ending::Lost)).collect();
-        Ok(Outcome { endings, missed: self.events.len() })
+        let missed = self.events.iter().filter(|(_, event)| matches!(event, Event::Kill(..))).count();
+        Ok(Outcome { endings, missed })
     }
 
     fn timed_out(&self) -> Result<()> {
@@ -511,11 +513,11 @@ impl Cluster<'_> {
 }
 
 /// The code of a run that came to no end: a machine did not boot, or stopped without a word, or the time was over; or that ended before
-/// what was planned had happened.
+/// a machine lost its power that was to.
 pub const UNFINISHED: i32 = 3;
 
 /// One code for a cluster's run: 1 where a program ended with 1, as one that found something wrong does; otherwise the
-/// largest of its programs'. A machine that was lost counts as [`UNFINISHED`], and so does an event that did not happen.
+/// largest of its programs'. A machine that was lost counts as [`UNFINISHED`], and so does one that was to lose its power and did not.
 pub fn code(Outcome { endings, missed }: &Outcome) -> i32 {
     let codes = endings.iter().map(|ending| match ending {
         Ending::Exit(code) => *code,

@@ -130,7 +130,10 @@ impl Run {
             eprintln!("softroce: machine {machine} ended so: {ending:?}");
         }
         if outcome.missed > 0 {
-            eprintln!("softroce: {} of the planned events did not happen before the end", outcome.missed);
+            eprintln!(
+                "softroce: {} machines were to lose their power and had not before the end",
+                outcome.missed
+            );
         }
         Ok(cluster::code(&outcome))
     }
