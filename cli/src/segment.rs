@@ -190,11 +190,7 @@ fn ask(door: &Door, request: &Request) -> Result<Reply, Failure> {
 }
 
 fn ask_node(door: &Door, node: Option<u32>, request: &Request) -> Result<Reply, Failure> {
-    let changes = match request {
-        Request::Put { name, .. } | Request::Remove { name } => Some(name.as_str()),
-        Request::Get { .. } | Request::Kept { .. } => None,
-    };
-    let (node, bytes) = door.call(node, SEGMENTS, request.to_bytes(), changes)?;
+    let (node, bytes) = door.call(node, SEGMENTS, request.to_bytes(), request.changes())?;
     Reply::from_bytes(&bytes).map_err(|why| Failure::unfinished(why).at(format_args!("node {node}")))
 }
 

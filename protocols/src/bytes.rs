@@ -10,6 +10,11 @@ use weft_verbs::RemoteSlice;
 #[error("this is none of the messages of that system: are both programs of one version?")]
 pub struct MalformedCall;
 
+/// What is said of a call from outside the mesh that took too long, and of what it was to change: one that only looks does nothing.
+pub(crate) fn unknown(changes: bool) -> &'static str {
+    if changes { ", and nobody knows what they did" } else { "" }
+}
+
 /// The longest text, in bytes.
 pub(crate) const LONGEST_TEXT: usize = 1_024;
 

@@ -2,6 +2,7 @@
 //! gone, as if its daemon had been started again.
 
 use super::SEGMENTS;
+use super::services::owned;
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use weft_control::message::{Failed, Report, View};
@@ -54,8 +55,7 @@ impl<V: Verbs> Segments<V> {
         members: MembersConfig,
         refused: impl FnOnce(TransportError) -> String,
     ) -> Result<Rc<Segments<V>>, String> {
-        let first = Mesh::start(rt, mesh.clone()).map_err(refused)?;
-        let life = Life::of(rt, first, members)?;
+        let life = Life::start(rt, mesh.clone(), members, refused)?;
         let life = RefCell::new(Some(Rc::new(life)));
         let segments = Rc::new(Segments { rt: rt.clone(), mesh, members, life, leaves: Cell::new(false) });
         drop(rt.spawn(Rc::clone(&segments).live()));
@@ -79,10 +79,12 @@ impl<V: Verbs> Segments<V> {
             life.inspect(|life| life.mesh.close());
             tracing::warn!("node {}: {}", self.mesh.me.index(), end.told());
             let mut told = None;
-            while self.life.borrow().is_none() && !self.leaves.get() {
+            while self.life.borrow().is_none() {
                 self.rt.sleep(PAUSE).await;
-                let mesh = Mesh::start(&self.rt, self.mesh.clone()).map_err(|why| why.to_string());
-                match mesh.and_then(|mesh| Life::of(&self.rt, mesh, self.members)) {
+                if self.leaves.get() {
+                    return;
+                }
+                match Life::start(&self.rt, self.mesh.clone(), self.members, |why| why.to_string()) {
                     Ok(life) => drop(self.life.replace(Some(Rc::new(life)))),
                     Err(why) if told.as_ref() == Some(&why) => {}
                     Err(why) => {
@@ -140,7 +142,7 @@ impl<V: Verbs> Segments<V> {
     /// What is to be said of them.
     pub fn report(&self, report: &mut Report) {
         let Some(life) = self.life() else {
-            report.systems.insert(super::not_running(SEGMENTS), [("state".into(), ANEW.into())].into());
+            report.systems.insert(super::not_running(SEGMENTS), owned([("state", ANEW.to_string())]));
             return;
         };
         // Also where its view was lost: it may be in a view again, and its calls end all the same.
@@ -161,19 +163,27 @@ impl<V: Verbs> Segments<V> {
         ];
         // Calls go to nodes that report the system.
         let name = if runs { SEGMENTS.to_string() } else { super::not_running(SEGMENTS) };
-        report.systems.insert(name, said.map(|(key, value)| (key.to_string(), value)).into());
+        report.systems.insert(name, owned(said));
     }
 }
 
 impl<V: Verbs> Life<V> {
-    fn of(rt: &Rt<V>, mesh: Mesh<V>, members: MembersConfig) -> Result<Life<V>, String> {
-        let started = Members::start(rt, &mesh, members).map_err(|why| why.to_string()).and_then(|members| {
-            Ok((Ddss::start_among(rt, &mesh, &members).map_err(|why| why.to_string())?, members))
-        });
+    fn start(
+        rt: &Rt<V>,
+        mesh: MeshConfig,
+        members: MembersConfig,
+        refused: impl FnOnce(TransportError) -> String,
+    ) -> Result<Life<V>, String> {
+        let mesh = Mesh::start(rt, mesh).map_err(refused)?;
         // The next attempt listens on the same service.
-        let (ddss, members) = started.inspect_err(|_| mesh.close())?;
+        Life::over(rt, &mesh, members).inspect_err(|_| mesh.close())
+    }
+
+    fn over(rt: &Rt<V>, mesh: &Mesh<V>, members: MembersConfig) -> Result<Life<V>, String> {
+        let members = Members::start(rt, mesh, members).map_err(|why| why.to_string())?;
+        let ddss = Ddss::start_among(rt, mesh, &members).map_err(|why| why.to_string())?;
         let named = Named::new(rt, &ddss);
-        Ok(Life { mesh, members, ddss, named })
+        Ok(Life { mesh: mesh.clone(), members, ddss, named })
     }
 }
 

@@ -252,7 +252,7 @@ fn news_of_files(errors: u64, state: &str) -> String {
     }
 }
 
-fn owned<const N: usize>(said: [(&str, String); N]) -> BTreeMap<String, String> {
+pub(super) fn owned<const N: usize>(said: [(&str, String); N]) -> BTreeMap<String, String> {
     said.map(|(key, value)| (key.to_string(), value)).into()
 }
 

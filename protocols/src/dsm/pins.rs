@@ -215,6 +215,7 @@ mod tests {
             drop(pins.leave(PAGE, turn));
         }
     }
+
     /// Ten thousand threads that wait for one minipage would wake each other fifty million times.
     #[test]
     fn a_thread_that_stands_behind_others_is_woken_when_it_is_the_first_and_not_before() {

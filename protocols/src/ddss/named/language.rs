@@ -151,9 +151,12 @@ const SAME: u8 = 6;
 const SHORTEST_ROW: usize = 2 + 8 + 4 + 4 + 8 + 5;
 
 impl Request {
-    /// Whether something may be another than before, once it was done.
-    pub fn changes(&self) -> bool {
-        matches!(self, Request::Put { .. } | Request::Remove { .. })
+    /// The name whose value may be another than before, once it was done.
+    pub fn changes(&self) -> Option<&str> {
+        match self {
+            Request::Put { name, .. } | Request::Remove { name } => Some(name),
+            Request::Get { .. } | Request::Kept { .. } => None,
+        }
     }
 
     /// Its bytes.

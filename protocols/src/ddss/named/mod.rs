@@ -12,9 +12,9 @@ mod language;
 pub use language::{MalformedCall, Reply, Request, Row, Seen, Which};
 
 use super::{Ddss, DdssError, Key, Model, Name, Placement, Segment, Spec};
+use crate::bytes::unknown;
 use crate::rt::Rt;
 use crate::transport::Rank;
-use std::cell::Cell;
 use thiserror::Error;
 use weft_verbs::{Nanos, Verbs};
 
@@ -107,11 +107,6 @@ pub enum NamedError {
     /// The segments say why.
     #[error("{0}")]
     Ddss(DdssError),
-}
-
-/// A call that only looks does nothing.
-fn unknown(changes: bool) -> &'static str {
-    if changes { ", and nobody knows what they did" } else { "" }
 }
 
 impl NamedError {
@@ -214,8 +209,8 @@ impl<V: Verbs> Named<V> {
     /// # Errors
     /// See [`NamedError`].
     pub async fn serve_in_time(&self, request: Request) -> Result<Reply, NamedError> {
-        let changes = request.changes();
-        let served = self.rt.deadline(self.rt.now() + PATIENCE, self.serve(request)).await;
+        let changes = request.changes().is_some();
+        let served = self.rt.within(PATIENCE, self.serve(request)).await;
         served.unwrap_or(Err(NamedError::Late { changes }))
     }
 
@@ -347,13 +342,13 @@ impl<V: Verbs> Named<V> {
         let spec = Spec { size: size.try_into().map_err(impossible)?, model };
         let home = wanted.home.unwrap_or_else(|| number(name).home(self.ddss.0.mesh.size()));
         let key = self.ddss.allocate(spec, Placement::On(home)).await.map_err(NamedError::of_keeper)?;
-        let nameless = Nameless { named: self, key: Cell::new(Some(key)) };
+        let mut nameless = Nameless { named: self, key: Some(key) };
         let bound = async {
             let version = self.ddss.put(&self.ddss.attach(key)?, &Envelope::seal(name, value, size)).await?;
             self.ddss.bind_instead(number(name), Some(key), gone).await.map(|()| version)
         };
         let bound = bound.await;
-        nameless.key.set(None);
+        nameless.key = None;
         match bound {
             Ok(version) => Ok(Some(Reply::Put { version, home: key.home() })),
             Err(why) => {
@@ -466,7 +461,7 @@ impl<V: Verbs> Named<V> {
 /// A segment that was made and has no name yet: nobody else knows its key. If the call is dropped, a task of the node releases it.
 struct Nameless<'a, V: Verbs> {
     named: &'a Named<V>,
-    key: Cell<Option<Key>>,
+    key: Option<Key>,
 }
 
 impl<V: Verbs> Drop for Nameless<'_, V> {

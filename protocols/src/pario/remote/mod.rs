@@ -11,6 +11,7 @@ pub use crate::bytes::MalformedCall;
 pub use language::{Listed, Reply, Request};
 
 use super::{DirEntry, Distribution, File, FsError, Handle, Metadata, Name, Pario, Path};
+use crate::bytes::unknown;
 use crate::rt::Rt;
 use thiserror::Error;
 use weft_verbs::{Nanos, Verbs, VerbsError};
@@ -61,11 +62,6 @@ pub enum RemoteError {
     /// The adapter refused something.
     #[error("{0}")]
     Verbs(#[from] VerbsError),
-}
-
-/// A call that only looks does nothing.
-fn unknown(changes: bool) -> &'static str {
-    if changes { ", and nobody knows what they did" } else { "" }
 }
 
 /// The files of a cluster, for those outside of it. Clones are the same.
