@@ -310,6 +310,22 @@ fn a_move_whose_connection_was_lost_on_the_way_comes_to_an_end() {
     assert_walks_hold("sdp-moved", &[748, 1665, 2546], 2);
 }
 
+/// Walks found it: the rail was known to have no link as the connection was to set out, and the trial that was made once it had one again was lost. Nothing is
+/// said before the move has ended, so there was no further trial.
+#[test]
+fn a_move_to_a_rail_that_had_no_link_just_then_comes_to_an_end() {
+    assert_walks_hold("sdp-moved-twice", &[3068, 3357, 9265, 9301], 2);
+    assert_walks_hold("sdp-moved", &[50_696], 3);
+}
+
+/// Walks found it: who reads an advertised buffer had a connection over another rail, of which its sender never heard. All that was said was acknowledged, and
+/// the one waited for what is advertised to be recalled, the other one for it to be read.
+#[test]
+fn what_is_advertised_is_read_or_recalled_though_its_sender_lost_the_connection() {
+    assert_walks_hold("sdp-zcopy-rails", &[247], 3);
+    assert_walks_hold("sdp-standby-read", &[2097], 4);
+}
+
 /// These walks through a world, and the first twenty, with so many faults of its usual kinds.
 fn assert_walks_hold(name: &str, found: &[u64], faults: u32) {
     let mut world = common::entry(name).build(&Size::default()).expect("its usual size");

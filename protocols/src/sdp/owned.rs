@@ -44,7 +44,7 @@ impl<V: Verbs> SdpStream<V> {
         self.socket.sends.set(call);
         let (done, mut told) = oneshot();
         let mr = buffer.mr.clone();
-        let segment = Segment { mr, len, placed: 0, end: 0, exposed: false, call, recalled: false, done };
+        let segment = Segment { mr, len, placed: 0, end: 0, exposed: None, call, recalled: false, done };
         self.sdp.push(&self.socket, segment);
         loop {
             let changed = self.socket.writable.changed();

@@ -5,7 +5,7 @@ use super::message::{HEADER_LEN, Handle};
 use super::stream::Address;
 use super::{SdpError, SdpOptions};
 use crate::rt::sync::{OneshotSender, Signal};
-use crate::transport::{Message, Rank};
+use crate::transport::{Hold, Message, Rank};
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
 use weft_verbs::{RemoteSlice, Verbs};
@@ -85,8 +85,9 @@ pub(super) struct Segment<V: Verbs> {
     pub placed: u32,
     /// The position behind what is placed.
     pub end: u64,
-    /// A part of it was advertised: it is the user's again when the peer has read that.
-    pub exposed: bool,
+    /// A part of it was advertised: it is the user's again when the peer has read that. Until then a connection is wanted, by the end that has
+    /// nothing to say meanwhile.
+    pub exposed: Option<Hold<V>>,
     /// Which call it is of.
     pub call: u64,
     /// Its user wants it back.
@@ -270,7 +271,7 @@ impl<V: Verbs> Socket<V> {
         let mut sending = self.sending.borrow_mut();
         while let Some(first) = sending.front() {
             // What went by data messages was copied; an advertised range is free when it was read.
-            if first.placed < first.len || (first.exposed && acked < first.end) {
+            if first.placed < first.len || (first.exposed.is_some() && acked < first.end) {
                 return;
             }
             if let Some(Segment { len, done, .. }) = sending.pop_front() {
@@ -300,7 +301,7 @@ impl<V: Verbs> Socket<V> {
             // What is left of it lies before; of those behind the first nothing is, or they would seem to be open still.
             segment.end = from;
             // The peer reads it no more. It may go as data next, which a peer that has it need not tell of.
-            segment.exposed = false;
+            segment.exposed = None;
             all += u64::from(back);
         }
         all
@@ -316,7 +317,7 @@ impl<V: Verbs> Socket<V> {
         while let Some(segment) = sending.get(at) {
             let partial = segment.placed < segment.len;
             let first = !sending.iter().take(at).any(|before| before.placed < before.len);
-            let open = segment.exposed && acked < segment.end;
+            let open = segment.exposed.is_some() && acked < segment.end;
             if !segment.recalled || !partial || open || (first && writes) {
                 at += 1;
             } else if let Some(Segment { placed, done, .. }) = sending.remove(at) {

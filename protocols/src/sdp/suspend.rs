@@ -52,7 +52,8 @@ impl<V: Verbs> Sdp<V> {
     ///
     /// # Errors
     ///
-    /// There is no such rail; or it did not answer within the time-out for moves, and the connection stays where it is.
+    /// There is no such rail; or it did not answer within the time-out for moves, and the connection stays where it is. If it was on its way
+    /// by then it may come to stand there all the same, and comes back to the rail of before after the hold-off.
     pub async fn move_to(&self, peer: Rank, rail: u8) -> Result<u8, SdpError> {
         let shared = &self.shared;
         if rail >= shared.mesh.rails() {
@@ -124,36 +125,44 @@ impl<V: Verbs> Sdp<V> {
         let answered = || self.suspended(peer).is_none_or(|suspended| suspended.answered);
         shared.moving.until(|| answered() || self.is_closed()).await;
         let Some(Suspended { rail, .. }) = self.suspended(peer) else { return Err(SdpError::Reset) };
+        self.goes_to(peer, rail, number).await
+    }
+
+    /// The connection goes to a rail, for as long as this end's suspension of that number is not over. The rail may be lost on the way, or known to
+    /// have no link as the connection sets out: then that stands where it did, and goes there once the rail answers.
+    async fn goes_to(&self, peer: Rank, rail: u8, number: u32) -> Result<u8, SdpError> {
+        let Shared { mesh, rt, moving, .. } = &*self.shared;
         // Neither end says anything before the move has ended, so nothing else asks for a connection that is lost on the way.
-        let _wanted = shared.mesh.wants(peer);
-        shared.mesh.move_to(peer, rail);
+        let _wanted = mesh.wants(peer);
+        let is_over = || self.numbered(peer) != Some(number);
+        self.sets_out(peer, rail).await;
         loop {
-            let resumed = shared.mesh.resumed();
-            if shared.mesh.is_closed() {
+            let resumed = mesh.resumed();
+            if mesh.is_closed() {
                 return Err(SdpError::Closed);
             }
-            if shared.mesh.rail(peer) == Some(rail) {
-                return Ok(rail);
+            if is_over() {
+                return Err(SdpError::Reset);
             }
-            resumed.await;
-            self.sets_out_again(peer, rail).await?;
+            match mesh.rail(peer) {
+                Some(at) if at == rail => return Ok(rail),
+                Some(_) => {
+                    let answers = mesh.answers(peer, rail).await;
+                    if !answers {
+                        rt.sleep(BEFORE_A_RAIL_IS_TRIED_AGAIN).await;
+                    } else if !is_over() {
+                        self.sets_out(peer, rail).await;
+                    }
+                }
+                None => drop(moving.unless(is_over, resumed).await),
+            }
         }
     }
 
-    /// The rail may have been lost on the way, and then the connection stands where it did: it goes there once the rail answers.
-    async fn sets_out_again(&self, peer: Rank, rail: u8) -> Result<(), SdpError> {
-        let Shared { mesh, rt, .. } = &*self.shared;
-        while mesh.rail(peer).is_some_and(|at| at != rail) && !mesh.is_closed() {
-            if mesh.answers(peer, rail).await {
-                mesh.move_to(peer, rail);
-                break;
-            }
-            if !self.is_suspended(peer) {
-                return Err(SdpError::Reset);
-            }
-            rt.sleep(BEFORE_A_RAIL_IS_TRIED_AGAIN).await;
-        }
-        Ok(())
+    /// Has the connection go to a rail, and lets the transport begin with that.
+    async fn sets_out(&self, peer: Rank, rail: u8) {
+        self.shared.mesh.move_to(peer, rail);
+        self.shared.rt.yield_now().await;
     }
 
     /// The peer asks, in a suspension of its own of that number. Of two that ask at once the lower rank's wish counts. This end may give its

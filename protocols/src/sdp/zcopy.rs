@@ -110,7 +110,8 @@ impl<V: Verbs> Sdp<V> {
         }
         let Ok(source) = segment.mr.remote(at as usize..segment.len as usize) else { return Step::Wait };
         let outgoing = end.offer(source);
-        (segment.placed, segment.end, segment.exposed) = (segment.len, end.sent(), true);
+        (segment.placed, segment.end) = (segment.len, end.sent());
+        segment.exposed = Some(self.shared.mesh.wants(socket.peer));
         self.shared.stats.borrow_mut().zcopy_sent += u64::from(left);
         Step::Send(outgoing)
     }
@@ -313,7 +314,7 @@ impl<V: Verbs> Sdp<V> {
         let mut exposed = false;
         for segment in of {
             segment.recalled = true;
-            exposed |= segment.exposed;
+            exposed |= segment.exposed.is_some();
         }
         drop(sending);
         let may = !exposed || socket.end.borrow_mut().recall_offers();

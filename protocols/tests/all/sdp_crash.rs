@@ -369,6 +369,33 @@ fn a_write_ends_within_give_up_at_whatever_moment_of_a_planned_move_the_peer_die
     }
 }
 
+/// Who was asked for it has died. A move has no end of its own here, and none of the mesh's attempts comes to one.
+#[test]
+fn a_planned_move_without_a_time_out_ends_within_give_up_at_whatever_moment_the_peer_died() {
+    let moves = ms(5);
+    for after in 0..150 {
+        let cluster = Cluster::railed(2, 2, 11, Wait::Poll);
+        let options = SdpOptions { move_timeout: None, ..OPTIONS() };
+        let [(rt, near), far] = [0, 1].map(|node| sockets(&cluster.members[node], options));
+        accepts_and_rests(far, PORT);
+        let end = Rc::new(Cell::new(None));
+        let (tell, held_up) = (Rc::clone(&end), near.clone());
+        drop(rt.clone().spawn(async move {
+            let stream = near.connect(rank(1), PORT).await.expect("the server listens");
+            rt.sleep_until(moves).await;
+            let moved = near.move_to(rank(1), 1).await;
+            tell.set(Some((rt.now() - moves, moved)));
+            rt.sleep(Nanos::from_secs(60)).await;
+            drop(stream);
+        }));
+        cluster.plan(moves + us(after), Fault::Crash { node: NodeId(1) });
+        cluster.run(Nanos::from_secs(20));
+        let (took, moved) = end.take().unwrap_or_else(|| panic!("it never ends: {after} us after it began"));
+        assert!(moved == Ok(1) || took <= GIVE_UP + Nanos::from_secs(10), "{after} us: {took} {moved:?}");
+        assert_eq!(held_up.held_up(), 0, "{after} us");
+    }
+}
+
 /// What a peer had advertised before it began anew is memory of its last life.
 #[test]
 fn nothing_is_written_into_the_next_life_of_a_peer_by_what_its_last_one_had_advertised() {
