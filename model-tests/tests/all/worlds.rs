@@ -322,7 +322,7 @@ fn a_move_to_a_rail_that_had_no_link_just_then_comes_to_an_end() {
 /// the one waited for what is advertised to be recalled, the other one for it to be read.
 #[test]
 fn what_is_advertised_is_read_or_recalled_though_its_sender_lost_the_connection() {
-    assert_walks_hold("sdp-zcopy-rails", &[247], 3);
+    assert_walks_hold("sdp-zcopy-rails", &[247, 3667], 3);
     assert_walks_hold("sdp-standby-read", &[2097], 4);
 }
 

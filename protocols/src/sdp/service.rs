@@ -262,7 +262,10 @@ impl<V: Verbs> Sdp<V> {
         let begins = |len: u64| socket.end.borrow().expected() - len;
         match event {
             Ok(Event::Data) => socket.keep(begins(arrived), Chunk::Data(received, 0)),
-            Ok(Event::Source(source)) => socket.keep(begins(source.len.into()), Chunk::Source(source)),
+            Ok(Event::Source(source)) => {
+                let _wanted = self.shared.mesh.wants(socket.peer);
+                socket.keep(begins(source.len.into()), Chunk::Source { source, _wanted });
+            }
             Ok(Event::Written(len)) => on_written(&socket, Came { at: begins(arrived), len }),
             // The peer's user must learn that it is lost.
             Ok(Event::Unread) => self.abort(&socket),

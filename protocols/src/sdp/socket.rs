@@ -23,7 +23,7 @@ pub(super) struct Socket<V: Verbs> {
     pub moves: Cell<u64>,
     pub end: RefCell<Endpoint>,
     /// What the user has not read, in the order of the stream.
-    pub unread: RefCell<VecDeque<Unread>>,
+    pub unread: RefCell<VecDeque<Unread<V>>>,
     /// Owned buffers that are to be sent, in the order of the stream.
     pub sending: RefCell<VecDeque<Segment<V>>>,
     /// Owned buffers that the peer was asked to fill, in the order of the stream.
@@ -43,31 +43,32 @@ pub(super) struct Socket<V: Verbs> {
 }
 
 /// A piece of the stream that the user has not read.
-pub(super) struct Unread {
+pub(super) struct Unread<V: Verbs> {
     /// Where it begins.
     at: u64,
-    chunk: Chunk,
+    chunk: Chunk<V>,
 }
 
 /// What such a piece is.
-pub(super) enum Chunk {
+pub(super) enum Chunk<V: Verbs> {
     /// A data message, a private buffer in use, and how many of its bytes were read.
     Data(Message, usize),
     /// Bytes that an adapter brought and no user's buffer waited for.
     Fetched(Vec<u8>, usize),
-    /// What is left of a range that the peer advertises.
-    Source(RemoteSlice),
+    /// What is left of a range that the peer advertises. Until it is read or recalled a connection is wanted, also by this end: what it last knew of
+    /// one may be less than what the peer knows.
+    Source { source: RemoteSlice, _wanted: Hold<V> },
     /// Bytes in the buffer of a call that was told of them and has yet to look: it may be dropped before, so nothing behind them is read.
     Owed,
 }
 
-impl Chunk {
+impl<V: Verbs> Chunk<V> {
     /// The bytes that are here and not read.
     fn bytes(&self) -> &[u8] {
         match self {
             Chunk::Data(message, read) => &message.bytes()[HEADER_LEN as usize + read..],
             Chunk::Fetched(bytes, read) => &bytes[*read..],
-            Chunk::Source(_) | Chunk::Owed => &[],
+            Chunk::Source { .. } | Chunk::Owed => &[],
         }
     }
 
@@ -151,7 +152,7 @@ impl<V: Verbs> Socket<V> {
     }
 
     /// Keeps something to be read in its place. It may come late: an adapter brought it for a call that was dropped since.
-    pub fn keep(&self, at: u64, chunk: Chunk) {
+    pub fn keep(&self, at: u64, chunk: Chunk<V>) {
         let mut unread = self.unread.borrow_mut();
         let place = unread.partition_point(|before| before.at < at);
         unread.insert(place, Unread { at, chunk });
@@ -175,13 +176,13 @@ impl<V: Verbs> Socket<V> {
     /// Whether bytes have come that are before a position and were not read.
     pub fn has_before(&self, at: u64) -> bool {
         let unread = self.unread.borrow();
-        unread.front().is_some_and(|first| first.at < at && !matches!(first.chunk, Chunk::Source(_)))
+        unread.front().is_some_and(|first| first.at < at && !matches!(first.chunk, Chunk::Source { .. }))
     }
 
     /// The range at the peer that is to be read next, and where it begins, if nothing that is here comes before it.
     pub fn next_source(&self) -> Option<(u64, RemoteSlice)> {
         match self.unread.borrow().front() {
-            Some(Unread { at, chunk: Chunk::Source(source) }) => Some((*at, *source)),
+            Some(Unread { at, chunk: Chunk::Source { source, .. } }) => Some((*at, *source)),
             _ => None,
         }
     }
@@ -189,8 +190,8 @@ impl<V: Verbs> Socket<V> {
     /// So many bytes of the first range at the peer were read; true if it was read to its end.
     pub fn fetched(&self, len: u32) -> bool {
         let mut unread = self.unread.borrow_mut();
-        let place = unread.iter().position(|piece| matches!(piece.chunk, Chunk::Source(_)));
-        let Some((place, Unread { at, chunk: Chunk::Source(source) })) =
+        let place = unread.iter().position(|piece| matches!(piece.chunk, Chunk::Source { .. }));
+        let Some((place, Unread { at, chunk: Chunk::Source { source, .. } })) =
             place.map(|place| (place, &mut unread[place]))
         else {
             return false;
@@ -241,7 +242,7 @@ impl<V: Verbs> Socket<V> {
         while let Some(first) = unread.front_mut() {
             let left = first.chunk.bytes().len();
             match &mut first.chunk {
-                Chunk::Source(_) | Chunk::Owed => return,
+                Chunk::Source { .. } | Chunk::Owed => return,
                 Chunk::Data(_, read) | Chunk::Fetched(_, read) if bytes < left => {
                     *read += bytes;
                     return;
@@ -284,11 +285,11 @@ impl<V: Verbs> Socket<V> {
     pub fn drop_sources(&self) -> u32 {
         let mut unread = self.unread.borrow_mut();
         let sources = unread.iter().filter_map(|piece| match &piece.chunk {
-            Chunk::Source(source) => Some(source.len),
+            Chunk::Source { source, .. } => Some(source.len),
             _ => None,
         });
         let left = sources.take(1).sum();
-        unread.retain(|piece| !matches!(piece.chunk, Chunk::Source(_)));
+        unread.retain(|piece| !matches!(piece.chunk, Chunk::Source { .. }));
         left
     }
 
@@ -344,5 +345,6 @@ impl<V: Verbs> Socket<V> {
         for Wanted { done, .. } in self.wanted.borrow_mut().drain(..) {
             let _ = done.send(None);
         }
+        self.drop_sources();
     }
 }
