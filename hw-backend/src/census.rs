@@ -66,7 +66,7 @@ pub struct Census {
     pub cm_channels: i64,
     /// The connection manager's identities.
     pub cm_ids: i64,
-    /// Regions whose deregistration the adapter refused: their memory is never freed. Not objects that are alive.
+    /// Regions whose deregistration an adapter refused that is not gone: their memory is never freed. Not objects that are alive.
     pub leaked: i64,
 }
 

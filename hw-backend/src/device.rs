@@ -355,11 +355,6 @@ impl HwContext {
         self.0.port.get()
     }
 
-    /// Whether the device still answers.
-    pub fn alive(&self) -> Result<()> {
-        self.0.raw.alive()
-    }
-
     /// Takes what connection managers have to do by themselves a step further: the answer of a peer is answered. A node
     /// does so whenever it asks for events; this is for those who wait for something else.
     #[cfg(feature = "suite")]

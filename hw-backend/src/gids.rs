@@ -5,11 +5,13 @@
 
 use crate::device::{ContextInner, HwContext};
 use crate::ffi;
+use crate::host;
 use std::cell::Cell;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::ops::Range;
+use std::path::Path;
 use thiserror::Error;
-use weft_verbs::{Context, Device, Gid, LinkLayer, Result, VerbsError};
+use weft_verbs::{Context, Device, Gid, LinkLayer, Nanos, Result, VerbsError};
 
 /// An address of a port.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -74,29 +76,90 @@ fn usual(gids: &[HwGid], own: Option<&[Ipv4Addr]>) -> u8 {
     taken.map_or(0, |gid| gid.index)
 }
 
+/// A network interface of an adapter.
+#[derive(Clone, Debug)]
+struct Interface {
+    name: String,
+    /// Its port, from 0.
+    port: u64,
+    /// The P_Key of its packets, if it is one of IPoIB.
+    pkey: Option<u64>,
+    /// Whether it is the port's own one: another one names that as what it lies on.
+    is_own: bool,
+}
+
+impl Interface {
+    fn read(all: &Path, name: String) -> Option<Interface> {
+        let of = |what: &str| number(all.join(&name).join(what));
+        let (port, pkey, is_own) = (of("dev_port")?, of("pkey"), of("iflink") == of("ifindex"));
+        Some(Interface { name, port, pkey, is_own })
+    }
+}
+
+/// The number that a file of the system says, with or without `0x`.
+fn number(path: impl AsRef<Path>) -> Option<u64> {
+    let text = std::fs::read_to_string(path).ok()?;
+    let text = text.trim();
+    text.strip_prefix("0x").map_or_else(|| text.parse(), |digits| u64::from_str_radix(digits, 16)).ok()
+}
+
+/// Of these interfaces that of an InfiniBand port whose connections have this P_Key: the port's own one, if it is there, and none of another
+/// partition, whatever it is called. `rdma_cm` would find a path in that partition, on which no packet of a connection arrives.
+fn ipoib(mut interfaces: Vec<Interface>, port: u8, pkey: Option<u64>) -> Option<String> {
+    // The highest bit tells full members from limited ones.
+    let partition = |pkey: Option<u64>| pkey.map(|pkey| pkey & 0x7fff);
+    interfaces.retain(|one| one.port + 1 == u64::from(port) && partition(one.pkey) == partition(pkey));
+    interfaces.into_iter().min_by_key(|one| (!one.is_own, one.name.clone())).map(|one| one.name)
+}
+
+/// For how long there is none where none was found.
+const NONE_FOR: Nanos = Nanos::from_secs(1);
+
 /// The address by which connections begin, as it was found last: to look costs a call for each GID of a table, and files, and of many peers
 /// that are down each is asked every second.
 #[derive(Default)]
-pub(crate) struct FoundAddress(Cell<Option<IpAddr>>);
+pub(crate) struct FoundAddress(Cell<Option<Found>>);
+
+/// What was found, and until when it is taken for true.
+type Found = (Option<IpAddr>, Nanos);
 
 impl FoundAddress {
-    fn or_find(&self, find: impl FnOnce() -> Option<IpAddr>) -> Option<IpAddr> {
-        if self.0.get().is_none() {
-            self.0.set(find());
+    fn or_find(&self, now: Nanos, find: impl FnOnce() -> Option<IpAddr>) -> Option<IpAddr> {
+        if let Some((found, until)) = self.0.get()
+            && now < until
+        {
+            return found;
         }
-        self.0.get()
+        let found = find();
+        let until = if found.is_some() { Nanos::MAX } else { now + NONE_FOR };
+        self.0.set(Some((found, until)));
+        found
     }
 
-    /// It is looked for again: another one was chosen, or no connection can begin by this one.
-    pub(crate) fn forget(&self) {
+    /// It is looked for again: another one was chosen.
+    fn forget(&self) {
         self.0.set(None);
+    }
+
+    /// No connection begins by it at this device: it is looked for again. Where there was none that says nothing new.
+    pub(crate) fn misleads(&self) {
+        if matches!(self.0.get(), Some((Some(_), _))) {
+            self.forget();
+        }
+    }
+
+    /// A connection could not begin by it. Where the reason is the way to the peer, it is as good as it was.
+    pub(crate) fn failed(&self, why: &VerbsError) {
+        if matches!(why, VerbsError::Os { errno: libc::EADDRNOTAVAIL, .. } | VerbsError::DeviceGone) {
+            self.misleads();
+        }
     }
 }
 
 impl ContextInner {
     /// The address by which connections begin, if there is one.
     pub(crate) fn own_address(&self) -> Option<IpAddr> {
-        self.found_address.or_find(|| self.address().ok())
+        self.found_address.or_find(host::now(), || self.address().ok())
     }
 
     /// The address by which peers reach this device, by which `rdma_cm` also finds the port and the GID: over Ethernet that of
@@ -137,14 +200,10 @@ impl ContextInner {
     /// The network interface of an InfiniBand port: IPoIB's.
     fn interface(&self, port: u8) -> Option<String> {
         let all = std::fs::read_dir(format!("{}/device/net", self.class())).ok()?;
-        let mut names: Vec<String> =
-            all.filter_map(|entry| Some(entry.ok()?.file_name().to_string_lossy().into_owned())).collect();
-        // Further ones are partitions of the same port.
-        names.sort();
-        names.into_iter().find(|name| {
-            let number = std::fs::read_to_string(format!("/sys/class/net/{name}/dev_port"));
-            number.ok().and_then(|text| text.trim().parse::<u8>().ok()) == port.checked_sub(1)
-        })
+        let names = all.filter_map(|entry| Some(entry.ok()?.file_name().to_string_lossy().into_owned()));
+        let interfaces = names.filter_map(|name| Interface::read(Path::new("/sys/class/net"), name)).collect();
+        let pkey = number(&format!("{}/ports/{port}/pkeys/0", self.class()));
+        ipoib(interfaces, port, pkey)
     }
 
     fn class(&self) -> String {
@@ -246,19 +305,92 @@ mod tests {
         assert_eq!(of(&[]), (Err(NoAddress::Missing), 0));
     }
 
-    #[test]
-    fn an_address_is_looked_for_until_there_is_one_and_again_when_connections_cannot_begin_by_it() {
-        let (found, looks) = (FoundAddress::default(), Cell::new(0));
-        let find = |there: Option<Ipv4Addr>| {
-            found.or_find(|| {
-                looks.set(looks.get() + 1);
+    /// An address that is looked for, and how often it was.
+    #[derive(Default)]
+    struct Looked {
+        found: FoundAddress,
+        looks: Cell<u32>,
+    }
+
+    impl Looked {
+        /// What connections begin by at a time at which the device has this address.
+        fn at(&self, millis: u64, there: Option<Ipv4Addr>) -> (Option<IpAddr>, u32) {
+            let find = || {
+                self.looks.set(self.looks.get() + 1);
                 there.map(IpAddr::V4)
-            })
+            };
+            (self.found.or_find(Nanos::from_millis(millis), find), self.looks.get())
+        }
+    }
+
+    fn refused(errno: i32) -> VerbsError {
+        ffi::refused("rdma_resolve_addr", errno)
+    }
+
+    #[test]
+    fn an_address_is_looked_for_once_a_second_until_there_is_one() {
+        let looked = Looked::default();
+        assert_eq!([0, 1, 999].map(|at| looked.at(at, None)), [(None, 1); 3]);
+        looked.found.failed(&refused(libc::ENODEV));
+        looked.found.misleads();
+        assert_eq!(looked.at(999, None), (None, 1), "no attempt finds one before");
+        assert_eq!(looked.at(1_000, Some(HOST)), (Some(HOST.into()), 2));
+        assert_eq!(looked.at(9_000, Some(OURS)), (Some(HOST.into()), 2));
+        looked.found.forget();
+        assert_eq!(looked.at(9_000, Some(OURS)), (Some(OURS.into()), 3), "another one was chosen");
+    }
+
+    #[test]
+    fn an_address_is_looked_for_again_where_no_connection_begins_by_it_and_not_where_the_way_is_missing() {
+        let looked = Looked::default();
+        assert_eq!(looked.at(0, Some(HOST)), (Some(HOST.into()), 1));
+        for errno in [libc::ENETUNREACH, libc::EHOSTUNREACH] {
+            looked.found.failed(&refused(errno));
+            assert_eq!(looked.at(0, Some(HOST)), (Some(HOST.into()), 1));
+        }
+        looked.found.failed(&refused(libc::EADDRNOTAVAIL));
+        assert_eq!(looked.at(0, Some(OURS)), (Some(OURS.into()), 2), "no interface has it any more");
+        looked.found.failed(&refused(libc::ENODEV));
+        assert_eq!(looked.at(0, Some(HOST)), (Some(HOST.into()), 3), "one has it that is none of RDMA");
+        looked.found.misleads();
+        assert_eq!(looked.at(0, Some(OURS)), (Some(OURS.into()), 4), "another device has it");
+    }
+
+    #[test]
+    fn an_infiniband_port_is_found_by_its_own_interface_whatever_others_are_called() {
+        let one = |name: &str, port, pkey, is_own| Interface { name: name.to_string(), port, pkey, is_own };
+        let own = one("ib0", 0, Some(0xffff), true);
+        let others = [
+            one("data0", 0, Some(0x8001), false),
+            one("ib-more", 0, Some(0xffff), false),
+            one("eth0", 0, None, true),
+            one("ib-second", 1, Some(0xffff), true),
+        ];
+        let all = || Vec::from_iter(others.iter().chain([&own]).cloned());
+        let of = |interfaces, port, pkey| ipoib(interfaces, port, Some(pkey));
+        assert_eq!(of(all(), 1, 0x7fff).as_deref(), Some("ib0"), "a limited member");
+        assert_eq!(of(all(), 2, 0xffff).as_deref(), Some("ib-second"));
+        assert_eq!(of(others.to_vec(), 1, 0xffff).as_deref(), Some("ib-more"), "a container without the port's own");
+        assert_eq!(of(others[..1].to_vec(), 1, 0xffff), None, "another partition");
+    }
+
+    #[test]
+    fn an_interface_is_read_as_the_system_shows_it() {
+        let all = std::env::temp_dir().join(format!("weft-interfaces-{}", std::process::id()));
+        for (name, pkey, iflink) in [("ib0", "0xffff\n", "4\n"), ("data0", "0x8001\n", "4\n")] {
+            let (one, index) = (all.join(name), if name == "ib0" { "4\n" } else { "7\n" });
+            std::fs::create_dir_all(&one).expect("a directory");
+            for (file, text) in [("dev_port", "1\n"), ("pkey", pkey), ("iflink", iflink), ("ifindex", index)] {
+                std::fs::write(one.join(file), text).expect("a file");
+            }
+        }
+        let read = |name: &str| {
+            let one = Interface::read(&all, name.to_string())?;
+            Some((one.port, one.pkey, one.is_own))
         };
-        assert_eq!([None, Some(HOST), Some(OURS)].map(find), [None, Some(HOST.into()), Some(HOST.into())]);
-        assert_eq!(looks.get(), 2);
-        found.forget();
-        assert_eq!((find(Some(OURS)), looks.get()), (Some(OURS.into()), 3));
+        let seen = [read("ib0"), read("data0"), read("none")];
+        std::fs::remove_dir_all(&all).expect("it is ours");
+        assert_eq!(seen, [Some((1, Some(0xffff), true)), Some((1, Some(0x8001), false)), None]);
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! A backend for machines without an RDMA device: byte streams (TCP), files, memory and a clock.
 //!
-//! What needs an adapter is refused with [`VerbsError::Unsupported`] or cannot be written down:
+//! What needs an adapter is refused, with [`VerbsError::Unsupported`] where a capability stands for it, or cannot be written down:
 //! there are no values of the type of a queue pair. A service that has a wire of byte streams runs here as it is, as files do
 //! (`weft_protocols::pario`, wire `tcp`); a mesh begins and reaches nobody but its own node. No code here is `unsafe`, and nothing but
 //! Rust is needed to build it.

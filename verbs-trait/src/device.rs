@@ -70,8 +70,8 @@ pub struct DeviceAttr {
     pub max_qp_wr: u32,
     /// Most scatter or gather entries of one request.
     pub max_sge: u32,
-    /// Most bytes of inline data in one send request. `ibverbs` does not tell what a device takes: there it is what all drivers grant that are
-    /// known to work, and a device that grants less refuses the queue pair that asks for so much.
+    /// Most bytes of inline data in one send request. `ibverbs` does not tell what a device takes: there the device is asked for queue pairs
+    /// with less and less of it, from 220 bytes on, until it grants one.
     pub max_inline: u32,
     /// Most completion queues.
     pub max_cq: u32,

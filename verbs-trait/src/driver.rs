@@ -64,28 +64,34 @@ impl<R: Reactor> MainLoop<R> {
 
     /// Steps the node until it is done or the time has come. One that waits for something is not stepped before that comes.
     pub fn run_until(&mut self, node: &mut dyn Node, until: Nanos) -> Ended {
+        let mut stepped = false;
         loop {
             match self.parked {
                 Park::Done => return Ended::Done,
                 Park::Again => self.reactor.glance(),
                 Park::Until { style, deadline } => {
-                    if !self.wait(style, deadline.unwrap_or(Nanos::MAX), until) {
+                    if !self.wait(style, deadline.unwrap_or(Nanos::MAX), until, stepped) {
                         return Ended::Stopped;
                     }
                 }
             }
             self.parked = node.step();
+            stepped = true;
             if self.parked == Park::Again && self.reactor.now() >= until {
                 return Ended::Stopped;
             }
         }
     }
 
-    /// Waits for what ends a wait of this style: `false` when the time is over first.
-    fn wait(&mut self, style: Wait, deadline: Nanos, until: Nanos) -> bool {
+    /// Waits for what ends a wait of this style: `false` when the time is over first. A deadline that is over as well counts only where
+    /// the node was not stepped in this time: it may have another such deadline after each step.
+    fn wait(&mut self, style: Wait, deadline: Nanos, until: Nanos, stepped: bool) -> bool {
         let mut looked = false;
         loop {
             let now = self.reactor.now();
+            if now >= until && (stepped || now < deadline) {
+                return false;
+            }
             if now >= deadline {
                 // What came while the node stood still is told first, or who waits for it with a deadline would take it for missing. A
                 // wait that ends in time has looked until then.
@@ -93,9 +99,6 @@ impl<R: Reactor> MainLoop<R> {
                     self.reactor.wait(Wait::Notify, Nanos::ZERO);
                 }
                 return true;
-            }
-            if now >= until {
-                return false;
             }
             if self.reactor.wait(style, deadline.min(until) - now) {
                 return true;
@@ -109,7 +112,7 @@ impl<R: Reactor> MainLoop<R> {
 mod tests {
     use super::*;
 
-    /// A machine on which nothing happens: what is waited for is that time passes.
+    /// A machine on which nothing happens: what is waited for is that time passes. A look takes a microsecond.
     #[derive(Default)]
     struct Idle {
         now: Nanos,
@@ -121,7 +124,7 @@ mod tests {
         }
 
         fn wait(&mut self, _: Wait, span: Nanos) -> bool {
-            self.now += span;
+            self.now += span.max(Nanos(1_000));
             false
         }
     }
@@ -135,6 +138,7 @@ mod tests {
     impl Node for Steady {
         fn step(&mut self) -> Park {
             self.steps += 1;
+            assert!(self.steps <= 1_000_000, "nobody stops it");
             self.parks
         }
     }
@@ -159,6 +163,17 @@ mod tests {
             }
             assert_eq!(driver.reactor.now, SLICE * 9, "it waited for all the time");
         }
+    }
+
+    #[test]
+    fn a_node_whose_deadlines_are_always_over_is_stopped_like_any_other() {
+        let mut node =
+            Steady { parks: Park::Until { style: Wait::Notify, deadline: Some(Nanos::ZERO) }, steps: 0 };
+        let mut driver = MainLoop::new(Idle::default());
+        assert_eq!(driver.run(&mut node, after(3)), Ended::Stopped);
+        let steps = node.steps;
+        assert_eq!(driver.run_until(&mut node, driver.reactor.now), Ended::Stopped);
+        assert_eq!(node.steps, steps + 1, "what is due is done, also where no time is given");
     }
 
     #[test]

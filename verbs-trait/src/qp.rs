@@ -404,7 +404,7 @@ pub struct QpAttr {
     pub state: QpState,
     /// Its kind.
     pub kind: QpType,
-    /// Its sizes, as granted.
+    /// Its sizes, as they were asked for.
     pub caps: QpCaps,
     /// What Init was given.
     pub init: Option<ToInit>,

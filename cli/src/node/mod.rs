@@ -40,6 +40,7 @@ use weft_control::member::Config;
 use weft_control::message::Join;
 use weft_control::net::Endpoint;
 use weft_control::secret::{self, Secret};
+use weft_hw::Census;
 use weft_store::StoreId;
 
 /// How long nodes may take to meet.
@@ -105,8 +106,7 @@ fn one_node<S: System>(args: &NodeArgs, scenario: &Scenario) -> Result<Exit, Fai
     let traffic_class = args.traffic_class;
     let options = Options { place: &place, join: &join, wait, seed, connect, traffic_class };
     let lived = member::run::<S>(scenario, &options, rails);
-    let lived = left_nothing().and(lived);
-    let lived = lived.map_err(|why| why.at(format_args!("node {}", place.rank)));
+    let lived = ended(lived, Census::now()).map_err(|why| why.at(format_args!("node {}", place.rank)));
     match meeting {
         None => lived.map(|()| Exit::Held),
         Some(thread) => {
@@ -171,13 +171,16 @@ fn open_rails(args: &NodeArgs, scenario: &Scenario, rank: u32) -> Result<Rails, 
     Ok(Rails { contexts, addresses })
 }
 
-/// A node that has ended holds no verbs object any more.
-fn left_nothing() -> Result<(), Failure> {
-    let left = weft_hw::Census::now();
-    match left == weft_hw::Census::default() {
-        true => Ok(()),
-        false => Err(Failure::violated(format!("left behind: {left}"))),
+/// How a node ended. It holds no verbs object any more: if it does, a promise was broken, whatever else it ended by.
+fn ended(lived: Result<(), Failure>, left: Census) -> Result<(), Failure> {
+    if left == Census::default() {
+        return lived;
     }
+    let left = format!("left behind: {left}");
+    Err(match lived {
+        Ok(()) => Failure::violated(left),
+        Err(why) => why.and(left).after(Exit::Violated),
+    })
 }
 
 /// `weft run --backend hw`: waits for the nodes of a scenario, and judges what they do.
@@ -259,6 +262,21 @@ mod tests {
     use super::*;
     use crate::args::{Cli, Command};
     use clap::Parser;
+
+    #[test]
+    fn what_a_node_left_behind_does_not_hide_why_it_ended() {
+        let gone = || Failure::of_devices(Some(weft_verbs::VerbsError::DeviceGone));
+        let none = Census::default();
+        let two = Census { mrs: 2, ..none };
+        let told = |ended: Result<(), Failure>| ended.map_err(|why| (why.exit(), why.to_string()));
+        let is_gone = "this node has ended: the device is gone";
+        assert_eq!(told(ended(Ok(()), none)), Ok(()));
+        assert_eq!(told(ended(gone(), none)), Err((Exit::Unfinished, is_gone.to_string())));
+        let left = format!("left behind: {two}");
+        assert_eq!(told(ended(Ok(()), two)), Err((Exit::Violated, left.clone())));
+        let both = format!("{is_gone}; {left}");
+        assert_eq!(told(ended(gone(), two)), Err((Exit::Violated, both)));
+    }
 
     #[test]
     fn what_is_typed_on_each_machine_has_all_that_nodes_must_agree_on() {

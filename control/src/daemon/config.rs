@@ -65,8 +65,8 @@ pub struct Node {
     patience_s: Option<u64>,
     /// The directory in which a file server keeps its bytes.
     pub store: Option<PathBuf>,
-    /// By which of its addresses other nodes reach this one's byte streams, where systems run by `tcp`. Default: the one by which it
-    /// reaches the meeting place.
+    /// By which of its addresses other nodes reach this one's byte streams, where systems run by `tcp`; it listens there. Default: the one
+    /// by which it reaches the meeting place.
     pub address: Option<IpAddr>,
     /// The RDMA device that systems use. Default: the first one that has an IP address.
     pub device: Option<String>,
@@ -280,6 +280,10 @@ impl Node {
         for (field, number) in numbers {
             number.map_or(Ok(()), |number| fields::within("node", field, number))?;
         }
+        if let Some(address) = self.address.filter(|address| address.to_canonical().is_unspecified()) {
+            let says = "nobody reaches this node by that: say one of its addresses, or leave it out";
+            return Err(format!("[node] address = \"{address}\": {says}"));
+        }
         match &self.metrics {
             Some(at) if meets(at, &self.listen()) => {
                 Err(format!("[node] metrics = \"{at}\": the coordinator listens there, give it another port"))
@@ -360,6 +364,11 @@ mod tests {
                 format!("{SMALL}[node]\nlisten = \"n0:80\"\nmetrics = \"n0:80\"\n"),
                 "[node] metrics = \"n0:80\": the coordinator listens there, give it another port",
             ),
+            (
+                format!("{SMALL}[node]\naddress = \"0.0.0.0\"\n"),
+                "[node] address = \"0.0.0.0\": nobody reaches this node by that",
+            ),
+            (format!("{SMALL}[node]\naddress = \"::\"\n"), "[node] address = \"::\": nobody reaches"),
             (
                 format!("{SMALL}[node]\ntraffic_class = 256\n"),
                 ":6: [node] traffic_class = 256: a whole number from 0 to 255",

@@ -75,6 +75,7 @@ impl Manager {
         let (found, ours) = (connection.identity.device(), self.context.device.name());
         // The way begins at this device's address: another one is found where that has the same address, or this one has none.
         if found.as_deref() != Some(ours) {
+            self.context.found_address.misleads();
             let via = found.unwrap_or_else(|| "no RDMA device".to_string());
             return self.give_up(key, &connection.peer, &format!("the way leads through {via}, not {ours}"));
         }

@@ -251,7 +251,7 @@ impl Manager {
         let identity = CmIdentity::create(&self.channel, key).map_err(|e| e.to_string())?;
         // It is bound to our address first, which may have changed.
         let begun = identity.resolve_addr(from, to, RESOLVE_MS);
-        begun.inspect_err(|_| self.context.found_address.forget()).map_err(|e| e.to_string())?;
+        begun.inspect_err(|why| self.context.found_address.failed(why)).map_err(|e| e.to_string())?;
         let (stage, peer) = (Stage::Resolving, format!("{node} ({to})"));
         Ok(Connection { stage, identity, peer, qp: None, terms: None, wanted: None, until: None })
     }

@@ -8,7 +8,7 @@ use std::ffi::CStr;
 use std::mem::MaybeUninit;
 use std::ptr::NonNull;
 use std::rc::Rc;
-use weft_verbs::{Result, VerbsError};
+use weft_verbs::Result;
 
 /// The list that `ibv_get_device_list` made. Devices in it are valid until it is freed.
 struct List(NonNull<*mut sys::ibv_device>);
@@ -228,12 +228,5 @@ unsafe fn identity(event: u32, element: *const sys::ibv_async_event_element_t) -
             e if SRQ.contains(&e) => (*(*element).srq).srq_context as usize as u32,
             _ => (*element).port_num as u32,
         }
-    }
-}
-
-impl Context {
-    /// Whether the machine still has the device.
-    pub(crate) fn alive(&self) -> std::result::Result<(), VerbsError> {
-        self.limits().map(drop)
     }
 }
