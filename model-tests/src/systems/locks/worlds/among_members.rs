@@ -420,6 +420,14 @@ impl Explored for BesideExclusion {
         }
     }
 
+    fn is_response(event: &Event) -> bool {
+        event.what != What::Crashed && WorldOracles::is_response(event)
+    }
+
+    fn of_requests(event: &Event) -> Option<AccessKind> {
+        WorldOracles::of_requests(event)
+    }
+
     fn mark(event: &Event) -> Option<TraceEvent> {
         match event.what {
             What::Crashed => None,
