@@ -54,14 +54,14 @@ pub trait AnyModel: Described {
     ///
     /// # Errors
     ///
-    /// The world does not let an event happen that it called enabled.
+    /// The world does not let an event happen that it called enabled, or it does not have these faults.
     fn walks(
         &mut self,
         strategy: Strategy,
         seeds: &mut dyn Iterator<Item = u64>,
         options: &Options,
         each: &mut dyn FnMut(u64, Walk) -> ControlFlow<()>,
-    ) -> Result<(), Stuck>;
+    ) -> Result<(), ExploreError>;
 }
 
 /// Is told from time to time how far an exploration has come, and says whether it goes on.
@@ -100,7 +100,7 @@ impl<B: ModelFactory> AnyModel for B {
         seeds: &mut dyn Iterator<Item = u64>,
         options: &Options,
         each: &mut dyn FnMut(u64, Walk) -> ControlFlow<()>,
-    ) -> Result<(), Stuck> {
+    ) -> Result<(), ExploreError> {
         walks(self, strategy, seeds, options, each)
     }
 }

@@ -46,6 +46,9 @@ pub enum ExploreError {
     /// States were to be cached, and the world cannot tell them apart.
     #[error("states of '{0}' cannot be cached: the world gives no fingerprints")]
     NoFingerprint(String),
+    /// A walk came to an event that the world called enabled and does not let happen.
+    #[error(transparent)]
+    Stuck(#[from] Stuck),
     /// It was to be explored under faults that it does not have.
     #[error("{0}")]
     Faults(String),

@@ -1,7 +1,7 @@
 //! Finds a failure again in a smaller world: with fewer nodes, with fewer requests.
 
 use super::any_model::{AnyModel, Entry, Watch};
-use super::search::ExploreError;
+use super::search::{self, ExploreError};
 use super::sense::Notations;
 use super::size::Size;
 use super::system::{Stuck, Violation};
@@ -113,6 +113,10 @@ pub(super) fn find(
     options: &Options,
     watch: Watch<'_>,
 ) -> Result<Option<Counterexample>, SmallerError> {
+    // In this size it may not have the faults.
+    if search::faults(model, options).is_err() {
+        return Ok(None);
+    }
     match hunt {
         Hunt::Explore(most) => {
             let options = Options { max_executions: Some(most), max_time: None, ..options.clone() };

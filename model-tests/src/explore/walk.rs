@@ -4,6 +4,7 @@ use super::choices::Choices;
 use super::options::Options;
 use super::panics;
 use super::run::{Driven, drive};
+use super::search::{self, ExploreError};
 use super::system::{ModelFactory, Stuck, Violation};
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -73,15 +74,15 @@ pub struct Walk {
 ///
 /// # Errors
 ///
-/// The world does not let an event happen that it called enabled.
+/// The world does not let an event happen that it called enabled, or it does not have these faults.
 pub fn walks<B: ModelFactory>(
     factory: &mut B,
     strategy: Strategy,
     seeds: impl IntoIterator<Item = u64>,
     options: &Options,
     mut each: impl FnMut(u64, Walk) -> ControlFlow<()>,
-) -> Result<(), Stuck> {
-    let kinds = options.kinds_of(factory);
+) -> Result<(), ExploreError> {
+    let kinds = search::faults(factory, options)?;
     let options = &Options { kinds: Some(kinds), ..options.clone() };
     factory.allow(options.faults_of(kinds, options.faults));
     let _begun = panics::begin(factory, options);

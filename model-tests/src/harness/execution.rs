@@ -1,11 +1,12 @@
 //! One execution of a model, as a transition system.
 
+use super::accesses::Accesses;
 use super::at_rest::first_broke;
 use super::cluster::{Cluster, Member};
 use super::event_log::EventLog;
 use super::memoised::{FoundByNodes, Memoised};
 use super::model::{Model, Unseen, cover};
-use super::recorder::{Accesses, Recorder};
+use super::recorder::Recorder;
 use crate::explore::{Coverage, Fingerprint, Stuck, TraceEvent, TransitionSystem, Violation};
 use crate::named::Named;
 use crate::oracle::{Oracles, Standing};
@@ -13,9 +14,7 @@ use std::hash::Hash;
 use std::rc::Rc;
 use weft_protocols::rt::fingerprint::StateHasher;
 use weft_sim::choice::{EventId, First};
-use weft_sim::explore::{
-    AccessKind, Actor, Enabled, FaultSet, Footprint, Object, Outcome, Policy, Taken, Timers,
-};
+use weft_sim::explore::{AccessKind, Actor, Enabled, FaultSet, Footprint, Outcome, Policy, Taken, Timers};
 use weft_sim::log::Log;
 use weft_sim::memo::{ProgramCacheStats, Root};
 use weft_sim::profile::Profile;
@@ -102,14 +101,6 @@ struct Losses {
 
 /// The choice of an initial configuration, as an event: of a kind that the fabric does not have.
 const CONFIGURATION: u64 = 0xf << 60;
-
-/// What the oracles judge by, as an object: of a kind that the fabric does not have.
-const JUDGED: Object = Object(CONFIGURATION | 0xf << 56);
-
-/// What the ends of a node's requests change, as an object.
-const fn ended_on(node: u32) -> Object {
-    Object(JUDGED.0 | (node as u64 + 1))
-}
 
 /// Sets an initial configuration up on an empty fabric. `compares`: its nodes note what they know.
 pub(super) fn set_up<M: Model>(
@@ -224,8 +215,7 @@ impl<M: Model> Execution<M> {
         self.memoised.as_ref().map(Memoised::stats)
     }
 
-    /// What oracles judge by belongs to the footprint: two grants that exclude each other, on nodes that have not heard of
-    /// each other, overlap in one order and not in the other.
+    /// What oracles judge by belongs to the footprint; see [`Accesses`].
     fn take_and_record(
         &mut self,
         event: EventId,
@@ -258,21 +248,11 @@ impl<M: Model> Execution<M> {
         Ok(taken)
     }
 
-    /// Requests that begin look at who has ended, and whoever ends changes what is its node's own: so two that end commute, and one
-    /// that ends and one that begins do not. All else accesses the whole, and so does what a model has judged itself.
+    /// What a model has judged itself accesses the whole.
     fn push_judged(&self, judged: bool, touched: &mut Footprint) {
-        let Accesses { kind, responses } = self.take_access();
-        let kind = kind.max(judged.then_some(AccessKind::Write));
-        let nodes = 0..self.cluster.nodes().min(u64::BITS);
-        if let Some(how) = kind {
-            touched.push(JUDGED, how);
-            nodes.clone().for_each(|node| touched.push(ended_on(node), how));
-        }
-        if responses != 0 {
-            touched.push(JUDGED, AccessKind::Read);
-            let ended = nodes.filter(|node| responses & 1 << node != 0);
-            ended.for_each(|node| touched.push(ended_on(node), AccessKind::Write));
-        }
+        let accesses = self.take_access();
+        let kind = accesses.kind.max(judged.then_some(AccessKind::Write));
+        Accesses { kind, ..accesses }.push(self.cluster.nodes(), touched);
     }
 
     /// How what the oracles judge by was accessed since the last call.

@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::explore::{Described, ModelFactory, Options, Report, explore};
+use crate::harness::accesses::JUDGED;
 use crate::harness::{Explored, Harness, Meeting, Shape};
 use crate::history::{HistoryEvent, Stage};
 use crate::oracle::{self, Oracles};

@@ -66,6 +66,10 @@ impl<O: Explored> Explored for InOrder<O> {
         O::is_response(event)
     }
 
+    fn of_requests(event: &O::Event) -> Option<AccessKind> {
+        O::of_requests(event)
+    }
+
     fn mark(event: &O::Event) -> Option<TraceEvent> {
         O::mark(event)
     }

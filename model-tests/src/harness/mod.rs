@@ -4,6 +4,7 @@
 //! starts the programs, shows what they record to the model's oracles, and judges the end. It knows no system: a model
 //! brings its own oracles, or none.
 
+mod accesses;
 mod at_rest;
 mod cluster;
 pub mod comeback;

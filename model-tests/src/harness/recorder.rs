@@ -3,6 +3,7 @@
 //! It shares with the recorder of runs ([`crate::record`], which says why there are two) what clients write to, [`Record`], and
 //! what shows it to the oracles, [`Judge`].
 
+use super::accesses::Accesses;
 use crate::explore::{TraceEvent, Violation};
 use crate::history::{HistoryEvent, Stage};
 use crate::oracle::{self, Judge, Oracles};
@@ -28,6 +29,12 @@ pub trait Explored: Oracles {
             Stage::Asked => Some(AccessKind::Read),
             Stage::Amid | Stage::Served | Stage::Other | Stage::OfNode => Some(AccessKind::Write),
         }
+    }
+
+    /// How an event accesses which requests have been made, beside all else that it accesses: a verdict may depend on that alone.
+    fn of_requests(event: &Self::Event) -> Option<AccessKind> {
+        let _ = event;
+        None
     }
 
     /// Whether an event is a request's end that no verdict and no state of the oracles distinguishes from the other ends by its place among
@@ -108,15 +115,6 @@ pub struct Recorder<O: Explored> {
     record: Rc<RefCell<Pages<O>>>,
     /// Carries out what memoised programs write.
     effects: Option<ObserverEffects>,
-}
-
-/// How what the oracles judge by was accessed.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Accesses {
-    /// But for responses.
-    pub kind: Option<AccessKind>,
-    /// The nodes whose requests ended by [responses](Explored::is_response), a bit each.
-    pub responses: u64,
 }
 
 /// What is recorded.
@@ -254,6 +252,7 @@ impl<O: Explored> Pages<O> {
             true => self.access.responses |= 1 << (event.node() % u64::BITS),
             false => self.access.kind = self.access.kind.max(O::access(event)),
         }
+        self.access.requests = self.access.requests.max(O::of_requests(event));
         if let Some(trace) = &mut self.trace {
             trace.extend(O::mark(event));
         }

@@ -52,6 +52,15 @@ fn views_and_leases_hold_while_five_nodes_crash_come_back_and_are_cut_off() {
     }
 }
 
+/// A bound of what those who live need to go on grows with how long they wait for the dead.
+#[test]
+fn members_that_wait_for_long_hold_as_those_do_that_wait_for_short() {
+    let size = [("patience", 20), ("ticks", 1), ("wants", 1)];
+    let report = explore("members", &size, None);
+    let found = report.counterexample.as_ref().map(|found| &found.violation);
+    assert!(report.held() && report.exhaustive, "{found:?}");
+}
+
 #[test]
 fn the_mistakes_break_what_they_are_said_to_break() {
     for (name, oracle) in [

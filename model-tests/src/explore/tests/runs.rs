@@ -1,11 +1,11 @@
 //! Walks, failures, their files and their minimising, and limits.
 
 use super::{options, planted_bugs, run};
-use crate::explore::toy::{Op, Program, Test, Toy, Value, planted};
+use crate::explore::toy::{self, Op, Program, Test, Toy, Value, planted};
 use crate::explore::{
-    AnyModel, Choices, Described, Failure, FailureError, Fingerprint, Found, ModelFactory, Options, Progress,
-    Reduction, Size, Step, Stopped, Strategy, Stuck, TransitionSystem, Violation, Walk, explore, minimise,
-    replay, walks,
+    AnyModel, Choices, Described, Failure, FailureError, Fingerprint, Found, LIVELOCK, ModelFactory, Options,
+    PANIC, Progress, Reduction, Size, Step, Stopped, Strategy, Stuck, TransitionSystem, Violation, Walk,
+    explore, minimise, replay, walks,
 };
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
@@ -310,6 +310,28 @@ fn a_model_is_explored_under_the_faults_that_it_survives_unless_others_of_its_ow
     let cut = told(1, Some(FaultSet::one(Outcome::Cut)));
     assert_eq!(cut, "'careful' has no such faults as cut; it has: drop, crash");
     assert_eq!(told(2, None), "'careful' is a world of at most 1 faults, not 2");
+}
+
+#[test]
+fn walks_are_refused_the_faults_that_a_search_is_refused() {
+    let refused = |faults, kinds: Option<FaultSet>| {
+        let options = Options { faults, kinds, ..Options::default() };
+        let each = |seed, walk: Walk| panic!("seed {seed}: {walk:?}");
+        let walked = walks(&mut Careful, Strategy::Swarm, 0..20, &options, each);
+        let searched = explore(&mut Careful, &options, &mut |_| ControlFlow::Continue(())).err();
+        assert_eq!(walked.err(), searched);
+        searched.is_some()
+    };
+    assert!(refused(1, Some(FaultSet::one(Outcome::Cut))));
+    assert!(refused(2, None));
+}
+
+#[test]
+fn what_a_search_itself_may_find_can_be_looked_for_alone_in_every_toy() {
+    for entry in toy::all() {
+        let promises = entry.build(&Size::default()).expect("it has one size").promises();
+        assert!(promises.contains(&LIVELOCK) && promises.contains(&PANIC), "{}: {promises:?}", entry.name);
+    }
 }
 
 #[test]

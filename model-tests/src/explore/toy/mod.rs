@@ -11,7 +11,7 @@ pub use machine::Machine;
 pub use op::{Op, Program, Test, Value};
 
 use super::any_model::{Entry, Expected};
-use super::system::{Described, ModelFactory};
+use super::system::{Described, LIVELOCK, ModelFactory, PANIC};
 use weft_sim::explore::{FaultSet, Outcome};
 
 /// A program as a world to explore.
@@ -66,7 +66,7 @@ impl Described for Toy {
     }
 
     fn promises(&self) -> Vec<&'static str> {
-        vec!["check", "mutual exclusion", "progress"]
+        vec!["check", "mutual exclusion", "progress", LIVELOCK, PANIC]
     }
 
     /// Nobody takes the place of a process that is no more, so that toys promise nothing then.

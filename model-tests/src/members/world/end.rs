@@ -67,11 +67,13 @@ impl World {
         let mut end = self.clone();
         end.trace = None;
         end.cut.clear();
+        // Who waits for the dead may do so for one patience after the other, each of them twice as many ticks.
+        let ticks = 28 + 12 * end.rules.patience;
         // What those who live tell each other may be what lets them go on.
-        end.go_on(40);
+        end.go_on(ticks);
         end.tell_refused();
         if end.can_go_on() {
-            end.go_on(40);
+            end.go_on(ticks);
             end.tell_refused();
         }
         if let Some(violation) = end.violation {

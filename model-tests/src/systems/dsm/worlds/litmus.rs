@@ -1,7 +1,7 @@
 //! A program of a few accesses on a small cluster: its outcomes are those of sequential consistency, and at the end the managers'
 //! books are what nodes hold.
 
-use super::super::history::{Event, What};
+use super::super::history::{Event, What, Why};
 use super::super::oracles::DsmOracles;
 use super::books::{books, kept_by};
 use super::outcomes::{Outcome, outcomes};
@@ -229,7 +229,8 @@ impl<const MORTAL: bool> Oracles for ByThread<MORTAL> {
 }
 
 impl<const MORTAL: bool> Explored for ByThread<MORTAL> {
-    /// An access is judged by its place, whenever it is recorded; who leaves a barrier, by who has entered.
+    /// An access is judged by its place, whenever it is recorded, unless somebody was told that its minipage is lost; who leaves a
+    /// barrier, by who has entered.
     fn access(event: &Event) -> Option<AccessKind> {
         match event.what {
             What::Enters(_) => Some(AccessKind::Read),
@@ -237,5 +238,28 @@ impl<const MORTAL: bool> Explored for ByThread<MORTAL> {
             _ if MORTAL => Some(AccessKind::Read),
             _ => None,
         }
+    }
+
+    /// Nothing is judged by which minipage was found lost first.
+    fn is_response(event: &Event) -> bool {
+        MORTAL && matches!(event.what, What::Failed(Why::Lost(_)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::history::RequestId;
+
+    #[test]
+    fn who_is_told_of_a_loss_is_in_order_with_those_who_access_and_not_with_others_who_are_told() {
+        let event = |what| Event { at_ns: 0, request: RequestId::of_node(1), what };
+        let lost = event(What::Failed(Why::Lost(0)));
+        assert!(ByThread::<true>::is_response(&lost));
+        for what in [What::Failed(Why::Died(0)), What::Failed(Why::Ended)] {
+            assert!(!ByThread::<true>::is_response(&event(what)));
+            assert_eq!(ByThread::<true>::access(&event(what)), Some(AccessKind::Read));
+        }
+        assert!(!ByThread::<false>::is_response(&lost), "nothing is lost where nobody dies");
     }
 }

@@ -181,6 +181,17 @@ impl AmongMembers {
     }
 }
 
+/// Whether of all holders, node by node, no two exclude each other.
+fn alone(holders: &[(usize, Mode)]) -> Result<(), Violation> {
+    for (place, (a, of_a)) in holders.iter().enumerate() {
+        let mut later = holders[place + 1..].iter();
+        if let Some((b, of_b)) = later.find(|(_, of_b)| !of_a.goes_with(*of_b)) {
+            return Err(Violation::new(EXCLUSION, format!("n{a} holds {of_a}, and so does n{b} {of_b}")));
+        }
+    }
+    Ok(())
+}
+
 /// Asks for the lock in these modes, one after the other, and holds it each time until its node's next step.
 async fn client(
     (rt, locks): (Rt<Sim>, LockClient<Sim>),
@@ -372,12 +383,7 @@ impl Model for AmongMembers {
         for (node, mode) in &holders {
             (node, *mode == Mode::Shared).hash(view);
         }
-        match &holders[..] {
-            [(a, of_a), (b, of_b), ..] if !of_a.goes_with(*of_b) => {
-                Err(Violation::new(EXCLUSION, format!("n{a} holds {of_a}, and so does n{b} {of_b}")))
-            }
-            _ => Ok(()),
-        }
+        alone(&holders)
     }
 
     fn finish(&self, state: &State, members: &[Member], _: &Recorder) -> Result<(), Violation> {
@@ -414,6 +420,14 @@ impl Explored for BesideExclusion {
         }
     }
 
+    fn is_response(event: &Event) -> bool {
+        event.what != What::Crashed && WorldOracles::is_response(event)
+    }
+
+    fn of_requests(event: &Event) -> Option<AccessKind> {
+        WorldOracles::of_requests(event)
+    }
+
     fn mark(event: &Event) -> Option<TraceEvent> {
         match event.what {
             What::Crashed => None,
@@ -425,6 +439,19 @@ impl Explored for BesideExclusion {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn who_holds_alone_beside_any_of_several_who_share_is_told() {
+        use Mode::{Exclusive, Shared};
+        let told = |modes: &[Mode]| {
+            let holders: Vec<_> = modes.iter().copied().enumerate().collect();
+            alone(&holders).err().map(|violation| violation.text)
+        };
+        assert_eq!(told(&[Shared, Shared, Shared]), None);
+        assert_eq!(told(&[Exclusive]), None);
+        let text = Some("n0 holds shared, and so does n2 exclusive".to_string());
+        assert_eq!(told(&[Shared, Shared, Exclusive]), text);
+    }
 
     #[test]
     fn to_ask_whether_somebody_waits_judges_nothing() {

@@ -84,7 +84,7 @@ impl Oracles for WorldOracles {
 }
 
 impl Explored for LockOracles {
-    /// Shared holders come and go in any order; an exclusive holder does not.
+    /// Shared holders come in any order, and go in any order; an exclusive holder does not.
     fn access(event: &Event) -> Option<AccessKind> {
         match (event.what, event.mode) {
             // All has happened that can when a hold outlasts all else.
@@ -93,11 +93,35 @@ impl Explored for LockOracles {
             (_, Mode::Shared) => Some(AccessKind::Read),
         }
     }
+
+    /// Those who share at one time have one token: a shared grant with a token is judged by which of the others have not gone yet. One
+    /// without is not.
+    fn is_response(event: &Event) -> bool {
+        let judged = matches!(event.what, What::Granted { token: Some(_) });
+        event.mode == Mode::Shared && Self::access(event).is_some() && !judged
+    }
+
+    /// Who tries is refused only if another request has been made.
+    fn of_requests(event: &Event) -> Option<AccessKind> {
+        match event.what {
+            What::Requested { .. } => Some(AccessKind::Read),
+            What::Refused => Some(AccessKind::Write),
+            _ => None,
+        }
+    }
 }
 
 impl Explored for WorldOracles {
     fn access(event: &Event) -> Option<AccessKind> {
         LockOracles::access(event)
+    }
+
+    fn is_response(event: &Event) -> bool {
+        LockOracles::is_response(event)
+    }
+
+    fn of_requests(event: &Event) -> Option<AccessKind> {
+        LockOracles::of_requests(event)
     }
 
     fn mark(event: &Event) -> Option<TraceEvent> {
@@ -152,5 +176,41 @@ pub async fn client<V: Verbs, L: Locker>(
         rt.yield_now().at((number, "holds")).await;
         record(What::Released);
         lock.unlock(held).await;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn event(mode: Mode, what: What) -> Event {
+        let request = RequestId { client: ClientId { node: 1, index: 0 }, number: 0 };
+        Event { at: Nanos::ZERO, request, key: LockKey(0), mode, what }
+    }
+
+    #[test]
+    fn a_shared_token_is_judged_by_who_still_shares_and_not_by_who_came_first() {
+        let commutes_with_ends = |what| WorldOracles::is_response(&event(Mode::Shared, what));
+        assert!(commutes_with_ends(What::Released));
+        assert!(commutes_with_ends(What::Lost));
+        assert!(commutes_with_ends(What::Granted { token: None }));
+        let granted = What::Granted { token: Some(Token(1)) };
+        assert!(!commutes_with_ends(granted));
+        assert_eq!(WorldOracles::access(&event(Mode::Shared, granted)), Some(AccessKind::Read));
+        let alone = event(Mode::Exclusive, What::Released);
+        assert_eq!(
+            (WorldOracles::is_response(&alone), WorldOracles::access(&alone)),
+            (false, Some(AccessKind::Write))
+        );
+    }
+
+    #[test]
+    fn who_is_refused_has_its_place_among_all_that_ask_whatever_it_asked_for() {
+        for mode in [Mode::Shared, Mode::Exclusive] {
+            let of_requests = |what| WorldOracles::of_requests(&event(mode, what));
+            assert_eq!(of_requests(What::Refused), Some(AccessKind::Write));
+            assert_eq!(of_requests(What::Requested { deadline: None }), Some(AccessKind::Read));
+            assert_eq!(of_requests(What::Released), None);
+        }
     }
 }

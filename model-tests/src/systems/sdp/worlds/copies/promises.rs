@@ -171,9 +171,16 @@ impl Oracles for CopyOracles {
 }
 
 impl Explored for CopyOracles {
-    /// What is judged happens in the order of causes: no verdict depends on the place of an event.
-    fn access(_: &Event) -> Option<AccessKind> {
-        None
+    /// How a call ends is judged by whether the file has its name by then, and whether something has disturbed the calls. Of all else
+    /// no verdict depends on the place.
+    fn access(event: &Event) -> Option<AccessKind> {
+        match event.what {
+            What::Puts | What::Takes | What::Told { .. } => None,
+            What::PutEnds(_) | What::TakeEnds(_) => Some(AccessKind::Read),
+            What::Named { .. } | What::PutDropped | What::TakeDropped | What::Crashes => {
+                Some(AccessKind::Write)
+            }
+        }
     }
 }
 
@@ -237,6 +244,17 @@ mod tests {
             assert_eq!(end(&[NAMED, TAKEN]), [""; 0]);
             assert_eq!(end(&[NAMED, What::TakeEnds(RESET)]), [TOLD]);
             assert_eq!(end(&[TAKEN]), [TOLD]);
+        }
+    }
+
+    #[test]
+    fn how_a_call_ends_has_its_place_beside_the_name_and_what_disturbs_it() {
+        let access = |what| CopyOracles::access(&Event { node: 0, what });
+        for ends in [PUT, TAKEN] {
+            assert_eq!(access(ends), Some(AccessKind::Read));
+        }
+        for judged_by in [NAMED, What::PutDropped, What::TakeDropped, What::Crashes] {
+            assert_eq!(access(judged_by), Some(AccessKind::Write));
         }
     }
 
