@@ -33,7 +33,11 @@ pub fn run(args: &FsArgs) -> Result<Exit, Failure> {
             ls(&door, directory.as_str(), *long, args.json)?
         }
         FsCommand::Put { from, name, strip, servers, force } => {
-            let path = check(&name.clone().map_or_else(|| name_of(from), Ok)?)?;
+            let asked = name.clone().map_or_else(|| name_of(from), Ok)?;
+            let path = check(&asked)?;
+            if asked.ends_with('/') {
+                lists(&door, &path).map_err(|why| no_directory(&asked, why))?;
+            }
             let (layout, name) = ((*strip, *servers), path.as_str());
             let size = Put { door: &door, path: &path, quiet: args.quiet }.put(from, layout, *force)?;
             said(args, &json!({ "name": name, "bytes": size }), || {
@@ -104,20 +108,35 @@ fn each(door: &Door, paths: &[String], request: impl Fn(String) -> Request) -> R
 }
 
 /// Gives something another path; where that is one of a directory, it keeps its name in there.
-fn mv(door: &Door, from: &str, to: &str, replaces: bool) -> Result<(), Failure> {
-    let (from, to) = (check(from)?, check_directory(to)?);
-    let to = match is_directory(door, to.as_str()) {
-        true => check(&format!("{to}/{}", last(from.as_str())))?,
-        false => to,
+fn mv(door: &Door, from: &str, asked: &str, replaces: bool) -> Result<(), Failure> {
+    let (from, to) = (check(from)?, check_directory(asked)?);
+    let to = match lists(door, &to) {
+        Ok(()) => check(&format!("{to}/{}", last(from.as_str())))?,
+        // A directory may be given a path with a slash at its end.
+        Err(why) if asked.ends_with('/') && lists(door, &from).is_err() => {
+            return Err(no_directory(asked, why));
+        }
+        Err(_) => to,
     };
     let (from, to) = (from.to_string(), check(to.as_str())?.to_string());
     done(&ask(door, &Request::Rename { from, to, replaces })?)
 }
 
-/// Whether a path is known to be one of a directory. Whatever else it is, what is asked next says.
-fn is_directory(door: &Door, path: &str) -> bool {
+/// Looks whether a path is known to be one of a directory. Whatever else it is, what is asked next says.
+fn lists(door: &Door, path: &pario::Path) -> Result<(), Failure> {
     let list = Request::List { directory: path.to_string(), after: String::new(), sizes: false };
-    matches!(ask(door, &list), Ok(Reply::Names { .. }))
+    match ask(door, &list)? {
+        Reply::Names { .. } => Ok(()),
+        _ => Err(odd()),
+    }
+}
+
+/// Why something cannot be in a directory: its path has a slash at its end, and is one of none.
+fn no_directory(asked: &str, why: Failure) -> Failure {
+    match why.exit() {
+        Exit::BadInput => Failure::bad_input(format!("{asked}: there is no such directory")),
+        _ => why,
+    }
 }
 
 fn ls(door: &Door, directory: &str, sizes: bool, as_json: bool) -> Result<(), Failure> {
@@ -189,7 +208,7 @@ impl Put<'_> {
     /// Refuses now what would fail once all bytes are there.
     fn may_be_made(&self, force: bool) -> Result<(), Failure> {
         let name = self.path.as_str();
-        if is_directory(self.door, name) {
+        if lists(self.door, self.path).is_ok() {
             return Err(Failure::bad_input(format!("{name} is a directory: say the new file's name in it")));
         }
         match !force && stat(self.door, name).is_ok() {

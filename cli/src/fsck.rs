@@ -112,8 +112,10 @@ fn findings(store: &Path, report: &StoreReport, strangers: &[String]) -> Vec<Fin
         all.push(found(log_object(*log), what, true));
     }
     if let (Some(log), many @ 1..) = (report.log, report.unlinked.len()) {
-        let what =
-            format!("{many} files without a name, whose objects are removed once nobody has them open");
+        let what = match many {
+            1 => "a file without a name, whose objects are removed once nobody has it open".to_string(),
+            _ => format!("{many} files without a name, whose objects are removed once nobody has them open"),
+        };
         all.push(found(log_object(log), what, true));
     }
     for file in &report.strangers {
@@ -121,7 +123,7 @@ fn findings(store: &Path, report: &StoreReport, strangers: &[String]) -> Vec<Fin
         all.push(found(ObjectName(file.0), what, false));
     }
     for file in strangers {
-        all.push(Finding { place: place(file), what: "no file of a store's".to_string(), harmless: true });
+        all.push(Finding { place: place(file), what: "no file of a store's".to_string(), harmless: false });
     }
     all
 }

@@ -115,6 +115,12 @@ impl Fabric {
         self.world.borrow().state.now
     }
 
+    /// When the next event is due, if one is pending: before that nothing happens by itself. None where [no time
+    /// passes](Order::Untimed).
+    pub fn due(&self) -> Option<Nanos> {
+        self.world.borrow().due()
+    }
+
     /// Lets everything happen that is due by `until`, and moves the time there.
     ///
     /// Ends early when every mounted program has ended (and at least one was mounted); the time stays where it is

@@ -111,16 +111,31 @@ fn what_a_crash_leaves_is_clean_and_told_by_its_place() {
     objects[log].1.extend([1, 2, 3]);
     objects.push((ObjectName(1 << 63 | 1), vec![9; 20]));
     let path = store(&scratch, &objects);
-    fs::write(path.join("notes"), "mine").unwrap();
     let torn = format!(
         "STORE/8000000000000000: 3 bytes behind byte {committed} are of a batch that a crash cut off; nobody was told of it\n"
     );
     let other = "STORE/8000000000000001: a log that is not in use; the server's next start removes it\n";
-    let notes = "STORE/notes: no file of a store's\nclean: a crash leaves such things\n";
-    assert_eq!(fsck(&path), (Some(0), format!("{head}{torn}{other}{notes}")));
+    let clean = "clean: a crash leaves such things\n";
+    assert_eq!(fsck(&path), (Some(0), format!("{head}{torn}{other}{clean}")));
     let json = run(&["fsck", "--json", &path.display().to_string()]);
     let json: serde_json::Value = serde_json::from_slice(&json.stdout).unwrap();
     assert_eq!((&json["names"], &json["findings"][0]["harmless"]), (&3.into(), &true.into()));
+}
+
+#[test]
+fn a_file_that_no_server_makes_is_no_crashs_doing() {
+    let scratch = Scratch::new("fsck_notes");
+    let path = store(&scratch, &disk());
+    fs::write(path.join("notes"), "mine").unwrap();
+    let (code, said) = fsck(&path);
+    let told = "STORE/notes: no file of a store's\nnot clean: one of these was left by no crash\n";
+    assert!(code == Some(1) && said.ends_with(told), "{code:?} {said}");
+    let json = run(&["fsck", "--json", &path.display().to_string()]);
+    let json: serde_json::Value = serde_json::from_slice(&json.stdout).unwrap();
+    assert_eq!(json["findings"][0]["harmless"], false);
+    fs::remove_file(path.join("notes")).unwrap();
+    fs::write(path.join("weft-store.new"), "vers").unwrap();
+    assert_eq!(fsck(&path).0, Some(0), "a crash leaves half a head");
 }
 
 #[test]

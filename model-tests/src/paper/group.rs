@@ -19,10 +19,12 @@ impl Group {
     /// A line for each row, the paper's value beside ours where the paper has one of any of them.
     pub fn compared(figure: &'static str, title: String, rows: &[&Row]) -> Group {
         let given = rows.iter().any(|row| row.paper.is_some());
+        // A number tells the rows of a series apart.
+        let is_alone = |row: &Row| rows.iter().filter(|other| other.series == row.series).count() == 1;
         let line = |row: &&Row| {
             let name = match &row.x {
-                X::Number(_) => row.series.clone(),
-                X::Name(name) => format!("{}, {name}", row.series),
+                X::Number(_) if is_alone(row) => row.series.clone(),
+                x => format!("{}, {x}", row.series),
             };
             match given {
                 true => {
@@ -76,5 +78,24 @@ pub fn percent(percent: f64) -> String {
     match format!("{percent:+.1} %") {
         zero if zero == "+0.0 %" || zero == "-0.0 %" => "0.0 %".to_string(),
         text => text,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rows_of_one_series_are_told_apart_by_their_numbers() {
+        let row = |series: &str, x| Row::new("Figure 1", series, x, "us", None, 1.0);
+        let rows = [
+            row("put", X::Number(1)),
+            row("put", X::Number(2)),
+            row("get", X::Number(1)),
+            row("swap", X::Name("of a word")),
+        ];
+        let group = Group::compared("Figure 1", String::new(), &rows.iter().collect::<Vec<_>>());
+        let names: Vec<&str> = group.cells.iter().map(|line| line[0].as_str()).collect();
+        assert_eq!(names, ["put, 1", "put, 2", "get", "swap, of a word"]);
     }
 }

@@ -9,7 +9,7 @@ use std::rc::Rc;
 use weft_protocols::rt::Rt;
 use weft_verbs::{Nanos, Verbs};
 
-/// One client: it makes the requests of its plan, one after the other, and says when it rests between two.
+/// One client: it makes the requests of its plan, one after the other, and says when it rests before one.
 pub async fn client<S: System, V: Verbs>(
     rt: Rt<V>,
     mut calls: S::Client<V>,

@@ -73,9 +73,8 @@ impl<S: System> World<S> {
     fn under_faults(&mut self, options: &mut RunOptions<'_>) -> Result<(), RunError> {
         let limit = self.scenario.run.limit.nanos();
         while !self.all_done() && self.fabric.now() < limit {
-            let slice = (self.fabric.now() + SLICE).min(limit);
-            let next = [self.plan.next(), self.down.next()].into_iter().flatten().min();
-            let end = self.go_on_until(next.map_or(slice, |next| next.min(slice)));
+            let next = [self.plan.next(), self.down.next()].into_iter().flatten().fold(limit, Nanos::min);
+            let end = self.go_on_until(self.slice(next));
             self.bring_back(self.fabric.now())?;
             self.strike()?;
             self.tell(Phase::Faults, options)?;
@@ -85,6 +84,19 @@ impl<S: System> World<S> {
             }
         }
         Ok(())
+    }
+
+    /// When the run looks up next, at `end` at the latest: after one slice, or after all those together in which nothing happens, as while
+    /// all clients rest. Both ways end at the same moments, so that what the run does there does not depend on it.
+    fn slice(&self, end: Nanos) -> Nanos {
+        let now = self.fabric.now();
+        let whole = |until: Nanos| (until - now).0 / SLICE.0;
+        let due = self.fabric.due().filter(|due| *due > now + SLICE);
+        // A node that is in a step is started again once that ends.
+        let steps = self.machines.iter().map(|machine| machine.place.rt.now()).filter(|own| *own > now);
+        // What is due at the end of a slice happens in it.
+        let empty = due.map_or(0, |due| whole(steps.fold(due, Nanos::min) - Nanos(1)));
+        (now + SLICE * empty.min(whole(end)).max(1)).min(end)
     }
 
     fn strike(&mut self) -> Result<(), RunError> {
@@ -157,7 +169,7 @@ impl<S: System> World<S> {
             if !self.all_done() {
                 self.start_the_left_out_again()?;
             }
-            let run = self.go_on_until((self.fabric.now() + SLICE).min(end));
+            let run = self.go_on_until(self.slice(end));
             self.tell(Phase::Settling, options)?;
             if run != RunEnd::Reached {
                 break;
@@ -252,6 +264,21 @@ mod tests {
             "{:?}",
             report.violations
         );
+    }
+
+    #[test]
+    fn time_in_which_nothing_happens_takes_no_work() {
+        let text = "[cluster]\nnodes = 2\n[workload]\nkind = \"locks\"\nscheme = \"ncosed\"\nthink = \"1000s\"\nrequests = 2\n";
+        let scenario = crate::parse(text).expect("a good scenario");
+        let mut looks = 0;
+        let mut progress = |_: &Progress| {
+            looks += 1;
+            ControlFlow::Continue(())
+        };
+        let options = RunOptions { progress: Some(&mut progress), ..RunOptions::default() };
+        let report = crate::run(&scenario, 1, options).expect("it runs");
+        assert!(report.held() && report.virtual_ns >= 2_000_000_000_000, "{:?}", report.violations);
+        assert!(looks < 10_000, "{looks} looks");
     }
 
     /// A guest is forgotten by its lease.

@@ -32,7 +32,7 @@ pub(super) struct Client {
     /// Where it runs.
     pub(super) node: u32,
     task: JoinHandle<()>,
-    /// It rests between two requests.
+    /// It rests before a request.
     rests: Rc<Cell<bool>>,
 }
 
@@ -46,7 +46,7 @@ impl Client {
         !self.is_done() && !self.rests.get()
     }
 
-    /// Whether it is between two.
+    /// Whether it rests before one.
     pub(super) fn rests(&self) -> bool {
         !self.is_done() && self.rests.get()
     }

@@ -303,6 +303,9 @@ fn what_cannot_be_put_is_refused_before_any_byte_of_it_with_the_name_that_was_gi
     for (args, line) in [
         (&["put", "-", "f"][..], "weft: f exists; add --force to replace it\n"),
         (&["put", "-", "runs"], "weft: runs is a directory: say the new file's name in it\n"),
+        (&["put", "-", "runs/"], "weft: runs is a directory: say the new file's name in it\n"),
+        (&["put", "-", "none/"], "weft: none/: there is no such directory\n"),
+        (&["put", "-", "f/", "--force"], "weft: f/: there is no such directory\n"),
         (
             &["put", "-", "none/f"],
             "weft: none/f: there is no directory 'none': make it first (weft fs mkdir)\n",
@@ -323,7 +326,25 @@ fn what_cannot_be_put_is_refused_before_any_byte_of_it_with_the_name_that_was_gi
     assert_eq!(pair.names(), "f\nruns/\n");
 }
 
-/// Also with a slash at each end, which are no part of it: what is asked for is the path that was checked.
+#[test]
+fn a_path_with_a_slash_at_its_end_is_a_directorys_and_no_file_gets_it() {
+    let pair = Pair::start("slash");
+    pair.put("f", b"x");
+    pair.put("g", b"y");
+    assert_eq!(pair.ask(&["mkdir", "runs"]).status.code(), Some(0));
+    for to in ["none/", "g/"] {
+        let moved = pair.ask(&["mv", "--force", "f", to]);
+        let told = format!("weft: {to}: there is no such directory\n");
+        assert_eq!((moved.status.code(), err(&moved)), (Some(2), told.as_str()));
+    }
+    assert_eq!((pair.names().as_str(), out(&pair.ask(&["get", "g", "-"]))), ("f\ng\nruns/\n", "y"));
+    for (from, to) in [("f", "runs/"), ("runs", "other/")] {
+        assert_eq!(pair.ask(&["mv", from, to]).status.code(), Some(0), "{from}");
+    }
+    assert_eq!((pair.names().as_str(), out(&pair.ask(&["ls", "other/"]))), ("g\nother/\n", "f\n"));
+}
+
+/// Also with a slash at each end of what is there, which are no part of it: what is asked for is the path that was checked.
 #[test]
 fn whatever_may_be_a_path_can_be_put_looked_at_moved_and_removed() {
     let pair = Pair::start("longest-paths");
@@ -338,16 +359,16 @@ fn whatever_may_be_a_path_can_be_put_looked_at_moved_and_removed() {
     }
     assert_eq!([&paths[0], &paths[1], &paths[2]].map(String::len), [1_023, 1_024, 1_024]);
     for path in &paths {
-        let path = format!("/{path}/");
+        let (new, path) = (format!("/{path}"), format!("/{path}/"));
         for args in [
-            &["put", &from, &path][..],
-            &["put", "--force", &from, &path],
+            &["put", &from, &new][..],
+            &["put", "--force", &from, &new],
             &["stat", &path],
             &["get", &path, "-"],
             &["truncate", &path, "3"],
-            &["mv", &path, "/moved/"],
-            &["mv", "moved", &path],
-            &["ls", path[..path.len() - 1].rsplit_once('/').expect("it has one").0],
+            &["mv", &path, "/moved"],
+            &["mv", "moved", &new],
+            &["ls", new.rsplit_once('/').expect("it has one").0],
             &["rm", &path],
         ] {
             let done = pair.ask(args);

@@ -57,7 +57,7 @@ pub struct DdssWork {
     /// How long clients go on making requests, in virtual time. Give this or `requests`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub duration: Option<Span>,
-    /// How long a client rests between two requests. Default: `"0us"`, none.
+    /// How long a client rests before each request. Default: `"0us"`, none.
     #[serde(default = "no_time")]
     pub think: Spread,
 }

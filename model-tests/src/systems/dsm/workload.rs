@@ -82,7 +82,7 @@ pub struct DsmWork {
     /// How long threads go on, in virtual time. Give this or `requests`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub duration: Option<Span>,
-    /// How long a thread rests between two requests. Default: `"0us"`, none.
+    /// How long a thread rests before each request. Default: `"0us"`, none.
     #[serde(default = "no_time")]
     pub think: Spread,
 }

@@ -31,7 +31,7 @@ pub struct MessageWork {
     /// How long clients go on sending, in virtual time. Give this or `messages`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub duration: Option<Span>,
-    /// How long a client rests between two messages; with `"burst"`, between two bursts. Default: `"0us"`, none.
+    /// How long a client rests before each message; with `"burst"`, before each burst. Default: `"0us"`, none.
     #[serde(default = "no_time")]
     pub think: Spread,
     /// `"burst"`: how many messages a burst has, 1 to 100,000. Default: 32, half the credits of a connection.

@@ -150,7 +150,7 @@ pub struct PfWork {
     /// How long clients go on making requests, in virtual time. Give this or `requests`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub duration: Option<Span>,
-    /// How long a client rests between two requests. Default: `"0us"`, none.
+    /// How long a client rests before each request. Default: `"0us"`, none.
     #[serde(default = "no_time")]
     pub think: Spread,
     /// Whether nodes that are no servers are guests: the servers do not know their names, and they share one receive queue. By verbs only.

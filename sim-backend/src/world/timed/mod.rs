@@ -181,8 +181,14 @@ impl World {
         }
     }
 
+    /// When the next event is due, if one is pending.
+    pub fn due(&self) -> Option<Nanos> {
+        let timed = self.state.driver.if_timed()?;
+        if timed.ready.is_empty() { timed.events.peek_time() } else { Some(self.state.now) }
+    }
+
     /// Whether nothing is pending.
     pub fn is_idle(&self) -> bool {
-        self.state.driver.if_timed().is_none_or(|timed| timed.events.is_empty() && timed.ready.is_empty())
+        self.due().is_none()
     }
 }

@@ -30,7 +30,7 @@ pub struct LockWork {
     /// How long a granted lock is held. Default: `"0us"`, released at once.
     #[serde(default = "no_time")]
     pub hold: Spread,
-    /// How long a client rests between two requests. Default: `"0us"`, none.
+    /// How long a client rests before each request. Default: `"0us"`, none.
     #[serde(default = "no_time")]
     pub think: Spread,
     /// How many requests each client makes. Give this or `duration`.
