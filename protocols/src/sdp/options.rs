@@ -2,7 +2,7 @@
 
 use super::SdpError;
 use super::credits::LEAST_BUFFERS;
-use super::message::HEADER_LEN;
+use super::message::{HEADER_LEN, LONGEST_CONTROL};
 use crate::transport::Mesh;
 use weft_verbs::{Nanos, Verbs};
 
@@ -107,9 +107,9 @@ impl SdpOptions {
         }
     }
 
-    /// The longest message of such a stream, in bytes.
+    /// The longest message of such a stream, in bytes: what the mesh must carry.
     pub fn longest_message(&self) -> u32 {
-        self.buffer_bytes.saturating_add(HEADER_LEN)
+        self.buffer_bytes.saturating_add(HEADER_LEN).max(LONGEST_CONTROL)
     }
 
     /// Refuses what cannot work on a mesh.
@@ -122,6 +122,9 @@ impl SdpOptions {
         let refuse = |field, value: u32, must| Err(SdpError::Options { field, value: value.into(), must });
         if self.buffers < LEAST_BUFFERS || self.buffers > 1 << 20 {
             return refuse("buffers", self.buffers, "from 4 to 1,048,576");
+        }
+        if max_message < LONGEST_CONTROL {
+            return refuse("the mesh's max_message", max_message, "56 at least");
         }
         if self.buffer_bytes == 0 || self.longest_message() > max_message {
             return refuse("buffer_bytes", self.buffer_bytes, "at least 1, and what the mesh carries");
@@ -141,5 +144,20 @@ impl SdpOptions {
             return refuse("backlog", 0, "at least 1");
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The first stream would end at its first control message, and nobody would say why.
+    #[test]
+    fn sockets_are_refused_by_a_mesh_that_cannot_carry_each_of_their_messages() {
+        let options = SdpOptions { buffer_bytes: 16, ..SdpOptions::default() };
+        let refused = |options: SdpOptions, longest| options.check_for(longest, Nanos::ZERO).is_err();
+        assert!(refused(options, LONGEST_CONTROL - 1) && !refused(options, LONGEST_CONTROL));
+        let longest = SdpOptions::default().longest_message();
+        assert!(refused(SdpOptions::default(), longest - 1) && !refused(SdpOptions::default(), longest));
     }
 }

@@ -207,6 +207,19 @@ fn an_advertised_range_counts_as_received_when_it_was_read_and_data_waits_for_th
 }
 
 #[test]
+fn ranges_that_were_read_may_together_be_more_than_the_word_of_them_can_say() {
+    let [mut a, mut b] = pair(8);
+    let len = 2_500_000_000;
+    for _ in 0..2 {
+        let offered = a.offer(slice(len));
+        deliver(offered, &mut b);
+        b.source_read();
+    }
+    assert_eq!(exchange(&mut b, &mut a), [Event::Progress]);
+    assert_eq!(a.positions(), (2 * u64::from(len), 2 * u64::from(len)));
+}
+
+#[test]
 fn wanted_ranges_are_filled_in_order_and_a_short_one_voids_those_behind_it_at_both_ends() {
     let [mut a, mut b] = pair(8);
     for len in [10, 20] {
