@@ -14,7 +14,7 @@ use super::service::{Sdp, Shared};
 use super::socket::{Came, Chunk, Segment, Socket};
 use crate::rt::BufferGuard;
 use crate::rt::sync::OneshotSender;
-use crate::transport::{Lost, NotExecuted, OpError};
+use crate::transport::{Lost, NotExecuted, OpError, Rank};
 use std::rc::Rc;
 use weft_verbs::{MemoryRegion, RemoteSlice, SendOp, Verbs, WcError};
 
@@ -268,11 +268,11 @@ impl<V: Verbs> Sdp<V> {
         socket.readable.notify();
     }
 
-    /// A connection has come to stand, perhaps on another rail: what this end offers on the first one is cancelled there, and what
-    /// the peer offers may be read now.
-    pub(super) fn on_rails(&self) {
-        let all: Vec<_> = self.shared.table.borrow().all().cloned().collect();
-        for socket in all {
+    /// The connection with a peer has come to stand, perhaps on another rail: what this end offers on the first one is cancelled there, and
+    /// what the peer offers may be read now.
+    pub(super) fn on_rails(&self, peer: Rank) {
+        let with_peer: Vec<_> = self.shared.table.borrow().with(peer).cloned().collect();
+        for socket in with_peer {
             // Behind the end of a stream nothing is sent again, also where the peer is still to be told of it.
             let goes_on = socket.end.borrow().is_writable();
             if goes_on && self.shared.mesh.carries(socket.peer) {
