@@ -15,7 +15,6 @@ use std::net::IpAddr;
 use std::rc::Rc;
 use weft_hw::{Driver, Ended, Hw, HwContext};
 use weft_protocols::rt::{Program, Rt, RtConfig};
-use weft_protocols::sdp::message::LONGEST_CONTROL;
 use weft_protocols::sdp::{Sdp, SdpOptions};
 use weft_protocols::transport::{Cause, MOST_RAILS, Mesh, MeshConfig, Rank, TransportError};
 use weft_verbs::{AckTimeout, ConnectionManager, Context, Host, Nanos, Retries, Service, VerbsError, Wait};
@@ -165,7 +164,7 @@ impl Pair {
         config.other_rails = (1..rails).map(|rail| names(rail).into()).collect();
         (config.port, config.service) = (devices.contexts[0].port(), Service(own.service));
         config.calls = Some(Service(theirs.service));
-        config.max_message = options.longest_message().max(LONGEST_CONTROL);
+        config.max_message = options.longest_message();
         config.chunk = 256 * 1024;
         config.traffic_class = devices.traffic_class;
         config.ack_delay = ACK_DELAY;

@@ -67,7 +67,7 @@ impl<V: Verbs> Sdp<V> {
     pub(super) fn has_open(&self, peer: Rank) -> bool {
         let waits = self.shared.mesh.oldest_unacknowledged(peer).is_some() || self.is_suspended(peer);
         let table = self.shared.table.borrow();
-        waits || table.all().any(|socket| socket.peer == peer && socket.end.borrow().is_open())
+        waits || table.with(peer).any(|socket| socket.end.borrow().is_open())
     }
 
     /// Sees to it that a peer of which nothing is heard is asked, as often as one of its streams wants that.
@@ -114,7 +114,7 @@ impl<V: Verbs> Sdp<V> {
     /// How long nothing may be heard of a peer until it is asked: for the stream that wants that soonest.
     fn keepalive(&self, peer: Rank) -> Option<Nanos> {
         let table = self.shared.table.borrow();
-        let with_peer = table.all().filter(|socket| socket.peer == peer && socket.lives());
+        let with_peer = table.with(peer).filter(|socket| socket.lives());
         with_peer.filter_map(|socket| socket.options.keepalive).min()
     }
 
@@ -125,24 +125,30 @@ impl<V: Verbs> Sdp<V> {
         }
     }
 
-    /// Where nodes have several rails, streams learn when their connection stands again.
+    /// Where nodes have several rails, streams learn when their connection stands again: those of the peers whose connection does.
     pub(super) async fn follow_rails(self) {
         loop {
             let resumed = self.shared.mesh.resumed();
             if self.shared.mesh.is_closed() {
                 return;
             }
+            let peers: Vec<_> = self.shared.table.borrow().peers().collect();
+            let stands = |peer: &Rank| {
+                let ups = self.shared.mesh.ups(*peer);
+                self.outbox(*peer, |outbox| std::mem::replace(&mut outbox.ups, ups)) != ups
+            };
+            let resumed_with: Vec<_> = peers.into_iter().filter(stands).collect();
             if self.shared.notices.get() {
-                self.tell_moved();
+                resumed_with.iter().for_each(|peer| self.tell_moved(*peer));
             }
-            self.on_rails();
+            resumed_with.iter().for_each(|peer| self.on_rails(*peer));
             resumed.await;
         }
     }
 
-    fn tell_moved(&self) {
+    fn tell_moved(&self, peer: Rank) {
         let table = self.shared.table.borrow();
-        let moved: Vec<_> = table.all().filter(|socket| self.has_moved(socket)).cloned().collect();
+        let moved: Vec<_> = table.with(peer).filter(|socket| self.has_moved(socket)).cloned().collect();
         drop(table);
         for socket in moved {
             let (_, acknowledged) = socket.end.borrow().positions();

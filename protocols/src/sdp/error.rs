@@ -58,7 +58,7 @@ pub enum SdpError {
     /// The options cannot be.
     #[error("{field} is {value}: {must}")]
     Options {
-        /// The field of [`SdpOptions`](super::SdpOptions).
+        /// The field of [`SdpOptions`](super::SdpOptions), or what it is of the mesh.
         field: &'static str,
         /// Its value.
         value: u64,

@@ -2,7 +2,7 @@
 
 use super::SdpError;
 use super::credits::LEAST_BUFFERS;
-use super::message::HEADER_LEN;
+use super::message::{HEADER_LEN, LONGEST_CONTROL};
 use crate::transport::Mesh;
 use weft_verbs::{Nanos, Verbs};
 
@@ -55,7 +55,8 @@ pub struct SdpOptions {
     /// fails with `TimedOut`: each of its own options. At least twice the mesh's delay of acknowledgements. [`Nanos::MAX`] for ever. Default: 30 s.
     pub give_up: Nanos,
     /// How long a connection that is to go over to another rail as planned may take: for a trial of the rail, and then for the move, during
-    /// which streams pause. Default: 1 s.
+    /// which streams pause. At least as long as the link takes for 8 MiB of each stream that moves a buffer at the time: a move waits for
+    /// the parts of buffers that are under way. Default: 1 s.
     pub move_timeout: Option<Nanos>,
     /// What a stream does when its connection goes over to another rail. Default: it goes on.
     pub failover: Failover,
@@ -107,9 +108,9 @@ impl SdpOptions {
         }
     }
 
-    /// The longest message of such a stream, in bytes.
+    /// The longest message of such a stream, in bytes: what the mesh must carry.
     pub fn longest_message(&self) -> u32 {
-        self.buffer_bytes.saturating_add(HEADER_LEN)
+        self.buffer_bytes.saturating_add(HEADER_LEN).max(LONGEST_CONTROL)
     }
 
     /// Refuses what cannot work on a mesh.
@@ -122,6 +123,9 @@ impl SdpOptions {
         let refuse = |field, value: u32, must| Err(SdpError::Options { field, value: value.into(), must });
         if self.buffers < LEAST_BUFFERS || self.buffers > 1 << 20 {
             return refuse("buffers", self.buffers, "from 4 to 1,048,576");
+        }
+        if max_message < LONGEST_CONTROL {
+            return refuse("the mesh's max_message", max_message, "56 at least");
         }
         if self.buffer_bytes == 0 || self.longest_message() > max_message {
             return refuse("buffer_bytes", self.buffer_bytes, "at least 1, and what the mesh carries");
@@ -141,5 +145,20 @@ impl SdpOptions {
             return refuse("backlog", 0, "at least 1");
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The first stream would end at its first control message, and nobody would say why.
+    #[test]
+    fn sockets_are_refused_by_a_mesh_that_cannot_carry_each_of_their_messages() {
+        let options = SdpOptions { buffer_bytes: 16, ..SdpOptions::default() };
+        let refused = |options: SdpOptions, longest| options.check_for(longest, Nanos::ZERO).is_err();
+        assert!(refused(options, LONGEST_CONTROL - 1) && !refused(options, LONGEST_CONTROL));
+        let longest = SdpOptions::default().longest_message();
+        assert!(refused(SdpOptions::default(), longest - 1) && !refused(SdpOptions::default(), longest));
     }
 }

@@ -21,6 +21,8 @@ pub(super) struct Outbox<V: Verbs> {
     pub probes: bool,
     /// A task asks whether the peer is there when nothing was heard of it for so long, while a stream wants that.
     pub keepalive: Option<Nanos>,
+    /// How often the connection had come to stand when its streams were last told so.
+    pub ups: u64,
     /// One-sided operations of streams with the peer that are under way.
     pub under_way: u32,
     /// Parts of buffers that went there or came from there by one-sided operations.
@@ -40,6 +42,7 @@ impl<V: Verbs> Default for Outbox<V> {
             patience: None,
             probes: false,
             keepalive: None,
+            ups: 0,
             under_way: 0,
             moved: 0,
             suspended: None,
@@ -223,7 +226,7 @@ impl<V: Verbs> Sdp<V> {
     fn all_patience(&self, peer: Rank) -> Vec<Nanos> {
         let node = self.is_suspended(peer).then_some(self.shared.options.give_up);
         let table = self.shared.table.borrow();
-        let streams = table.all().filter(|socket| socket.peer == peer && socket.lives());
+        let streams = table.with(peer).filter(|socket| socket.lives());
         let all = streams.map(|socket| socket.options.give_up).chain(node);
         all.filter(|give_up| *give_up != Nanos::MAX).collect()
     }

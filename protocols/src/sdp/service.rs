@@ -106,7 +106,7 @@ impl<V: Verbs> Sdp<V> {
 
     /// How many streams this end has not done with. None, once both users of each stream have closed it.
     pub fn streams(&self) -> u64 {
-        self.shared.table.borrow().all().count() as u64
+        self.shared.table.borrow().count() as u64
     }
 
     /// Ends all streams at once; peers are told.
@@ -508,10 +508,9 @@ impl<V: Verbs> Sdp<V> {
 
     /// A peer has not acknowledged anything for too long: for those with such a patience.
     pub(super) fn gone(&self, peer: Rank, is_over: impl Fn(Nanos) -> bool) {
-        let ends =
-            |socket: &Socket<V>| socket.peer == peer && socket.lives() && is_over(socket.options.give_up);
+        let ends = |socket: &Socket<V>| socket.lives() && is_over(socket.options.give_up);
         let table = self.shared.table.borrow();
-        let ending: Vec<_> = table.all().filter(|socket| ends(socket)).cloned().collect();
+        let ending: Vec<_> = table.with(peer).filter(|socket| ends(socket)).cloned().collect();
         drop(table);
         for socket in ending {
             self.count(|stats| &mut stats.given_up);
@@ -534,7 +533,7 @@ impl<V: Verbs> Sdp<V> {
     /// Does something to all streams with a peer.
     pub(super) fn each_of(&self, peer: Rank, change: impl Fn(&mut Endpoint)) {
         let table = self.shared.table.borrow();
-        let with_peer: Vec<_> = table.all().filter(|socket| socket.peer == peer).cloned().collect();
+        let with_peer: Vec<_> = table.with(peer).cloned().collect();
         drop(table);
         for socket in with_peer {
             change(&mut socket.end.borrow_mut());

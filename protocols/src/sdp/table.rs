@@ -2,6 +2,8 @@
 
 use super::message::Handle;
 use super::socket::Socket;
+use crate::transport::Rank;
+use std::collections::BTreeMap;
 use std::rc::Rc;
 use weft_verbs::Verbs;
 
@@ -17,12 +19,14 @@ pub(super) struct Table<V: Verbs> {
     places: Vec<Place<V>>,
     free: Vec<u32>,
     first_use: u32,
+    /// The same streams by peer, in the order of their places: what is asked of one peer again and again must not cost by the others'.
+    by_peer: BTreeMap<Rank, BTreeMap<u32, Rc<Socket<V>>>>,
 }
 
 impl<V: Verbs> Table<V> {
     /// No streams; uses are counted from a number that no other incarnation of the node has.
     pub fn new(first_use: u32) -> Table<V> {
-        Table { places: Vec::new(), free: Vec::new(), first_use }
+        Table { places: Vec::new(), free: Vec::new(), first_use, by_peer: BTreeMap::new() }
     }
 
     /// Keeps a stream that is made for its handle.
@@ -34,6 +38,7 @@ impl<V: Verbs> Table<V> {
         let entry = &mut self.places[place as usize];
         let socket = make(Handle { place, use_of: entry.use_of });
         entry.socket = Some(Rc::clone(&socket));
+        self.by_peer.entry(socket.peer).or_default().insert(place, Rc::clone(&socket));
         socket
     }
 
@@ -59,11 +64,32 @@ impl<V: Verbs> Table<V> {
             entry.given_up = if socket.lives() { entry.given_up } else { Some(entry.use_of) };
             entry.use_of = entry.use_of.wrapping_add(1);
             self.free.push(handle.place);
+            if let Some(streams) = self.by_peer.get_mut(&socket.peer) {
+                streams.remove(&handle.place);
+                if streams.is_empty() {
+                    self.by_peer.remove(&socket.peer);
+                }
+            }
         }
     }
 
-    /// All streams.
+    /// All streams. It looks at each place that was ever in use.
     pub fn all(&self) -> impl Iterator<Item = &Rc<Socket<V>>> {
         self.places.iter().filter_map(|place| place.socket.as_ref())
+    }
+
+    /// The streams with a peer.
+    pub fn with(&self, peer: Rank) -> impl Iterator<Item = &Rc<Socket<V>>> {
+        self.by_peer.get(&peer).into_iter().flat_map(BTreeMap::values)
+    }
+
+    /// The peers with which there are streams.
+    pub fn peers(&self) -> impl Iterator<Item = Rank> {
+        self.by_peer.keys().copied()
+    }
+
+    /// How many streams there are.
+    pub fn count(&self) -> usize {
+        self.by_peer.values().map(BTreeMap::len).sum()
     }
 }

@@ -33,6 +33,11 @@ impl<V: Verbs> Mesh<V> {
         self.peer(to).map_or(0, |index| self.shared.with_peer(index, |peer| peer.moves))
     }
 
+    /// How often the connection to a peer came to stand.
+    pub(crate) fn ups(&self, to: Rank) -> u64 {
+        self.peer(to).map_or(0, |index| self.shared.with_peer(index, |peer| peer.ups))
+    }
+
     /// Waits until a connection comes to stand after this call, or the mesh is closed: at once if it is closed already.
     pub fn resumed(&self) -> Changed {
         match self.shared.closed.get() {

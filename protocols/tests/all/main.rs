@@ -31,6 +31,7 @@ mod sdp_crash;
 mod sdp_dropped;
 mod sdp_failover;
 mod sdp_memory;
+mod sdp_moves;
 mod sdp_room;
 mod sdp_tools;
 mod together;

@@ -32,7 +32,7 @@ use server::Server;
 use std::cell::Cell;
 use std::rc::Rc;
 use weft_protocols::rt::Rt;
-use weft_protocols::sdp::{Sdp, SdpError, SdpOptions, SdpStats, message};
+use weft_protocols::sdp::{Sdp, SdpError, SdpOptions, SdpStats};
 use weft_protocols::transport::{Mesh, MeshConfig, Rank};
 use weft_verbs::{Nanos, Verbs};
 use workload::{Plan, Request, SdpWork};
@@ -154,7 +154,7 @@ impl System for Sockets {
     }
 
     fn mesh(work: &SdpWork, config: &mut MeshConfig) {
-        let longest = work.longest_message().max(message::LONGEST_CONTROL);
+        let longest = work.longest_message();
         config.max_message = config.max_message.max(longest);
     }
 

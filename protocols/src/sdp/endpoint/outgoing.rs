@@ -49,7 +49,8 @@ impl Endpoint {
             return Some(Outgoing::RdmaWrCompl { header, len });
         }
         if control && !self.read.is_empty() {
-            let len = self.read.iter().sum();
+            // The acknowledged position tells it; two ranges may be more than the field takes.
+            let len = self.read.iter().fold(0_u32, |all, len| all.saturating_add(*len));
             return Some(Outgoing::RdmaRdCompl { header: self.header(), len });
         }
         if control && let Some(outgoing) = self.next_recall() {

@@ -207,6 +207,19 @@ fn an_advertised_range_counts_as_received_when_it_was_read_and_data_waits_for_th
 }
 
 #[test]
+fn ranges_that_were_read_may_together_be_more_than_the_word_of_them_can_say() {
+    let [mut a, mut b] = pair(8);
+    let len = 2_500_000_000;
+    for _ in 0..2 {
+        let offered = a.offer(slice(len));
+        deliver(offered, &mut b);
+        b.source_read();
+    }
+    assert_eq!(exchange(&mut b, &mut a), [Event::Progress]);
+    assert_eq!(a.positions(), (2 * u64::from(len), 2 * u64::from(len)));
+}
+
+#[test]
 fn wanted_ranges_are_filled_in_order_and_a_short_one_voids_those_behind_it_at_both_ends() {
     let [mut a, mut b] = pair(8);
     for len in [10, 20] {
@@ -215,14 +228,14 @@ fn wanted_ranges_are_filled_in_order_and_a_short_one_voids_those_behind_it_at_bo
         assert_eq!(deliver(wanted, &mut a), Event::Sink);
     }
     assert_eq!(a.sink(), Some(slice(10)));
-    a.begin_write(10);
+    a.begin_write();
     assert!(!a.may_write() && !a.may_offer() && a.sink().is_none());
-    a.end_write(true);
+    a.end_write(10);
     assert_eq!(exchange(&mut a, &mut b), [Event::Written(10)]);
     assert_eq!((a.sink(), b.wanted()), (Some(slice(20)), 1));
     let third = b.want(slice(30));
-    a.begin_write(5);
-    a.end_write(true);
+    a.begin_write();
+    a.end_write(5);
     assert_eq!(exchange(&mut a, &mut b), [Event::Written(5)]);
     assert_eq!((a.sink(), b.wanted()), (None, 0));
     // It was sent before: its position, 30, is not the next one, and if it were it would be void, too.
@@ -340,12 +353,12 @@ fn what_is_wanted_comes_back_after_the_write_that_is_under_way() {
         assert_eq!(b.on_message(&wanted), Ok(Event::Sink));
     }
     assert_eq!(b.sink(), Some(range(20)));
-    b.begin_write(20);
+    b.begin_write();
     a.recall_wants();
     assert_eq!(exchange(&mut a, &mut b), [Event::Progress]);
     assert!(!a.may_want());
     assert_eq!(exchange(&mut b, &mut a), [], "the write may still be executed");
-    b.end_write(true);
+    b.end_write(20);
     assert_eq!(exchange(&mut b, &mut a), [Event::Written(20), Event::Progress]);
     assert_eq!((a.wanted(), b.sink()), (0, None));
     assert!(a.may_want());
