@@ -188,9 +188,7 @@ impl<V: Verbs> Ddss<V> {
         if !name.is_given() {
             return Err(DdssError::Name);
         }
-        if !spec.is_possible(self.0.mesh.size()) {
-            return Err(DdssError::Impossible(spec.size, spec.model));
-        }
+        spec.check(self.0.mesh.size())?;
         if let Some(known) = self.known(name)? {
             return agreed(known.spec(), spec).map(|()| known.clone());
         }

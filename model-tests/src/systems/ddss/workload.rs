@@ -7,7 +7,7 @@ use crate::fields::{
 use crate::history::ClientId;
 use crate::system::Amount;
 use serde::{Deserialize, Serialize};
-use weft_protocols::ddss::{Model, Name};
+use weft_protocols::ddss::{Model, Name, Spec};
 use weft_sim::choice::Rng;
 use weft_verbs::Nanos;
 
@@ -156,6 +156,11 @@ impl DdssWork {
         }
     }
 
+    /// What each segment is.
+    pub fn spec(&self) -> Spec {
+        Spec { size: self.bytes, model: self.model }
+    }
+
     /// How much work there is.
     pub fn amount(&self) -> Amount {
         Amount::of(self.clients, self.requests, self.duration)
@@ -166,7 +171,7 @@ impl DdssWork {
     /// # Errors
     ///
     /// The first broken rule.
-    pub fn check(&self) -> Rule {
+    pub fn check(&self, nodes: u32) -> Rule {
         let at = |field| in_section("workload", field);
         clients(self.clients)?;
         count(at("segments"), self.segments, 100_000, "give the number of segments")?;
@@ -192,6 +197,11 @@ impl DdssWork {
         }
         if self.model.behind() > Model::MOST_BEHIND {
             return broken(at("model"), format!("delta is at most {} versions behind", Model::MOST_BEHIND));
+        }
+        if self.store == Store::Segments
+            && let Err(why) = self.spec().check(nodes)
+        {
+            return broken(at("model"), why.to_string());
         }
         requests_or_duration("requests", self.requests, self.duration)
     }
@@ -286,6 +296,16 @@ mod tests {
     fn a_share_of_what_there_is_none_of_is_refused() {
         let all = Share::new(1.0).unwrap_or_default();
         let work = DdssWork { twice: all, ..DdssWork::of(Model::Write, 1) };
-        assert!(work.check().is_err() && DdssWork { exchanges: all, ..work }.check().is_ok());
+        assert!(work.check(2).is_err() && DdssWork { exchanges: all, ..work }.check(2).is_ok());
+    }
+
+    #[test]
+    fn a_segment_that_cannot_be_on_so_many_nodes_is_refused_and_says_why() {
+        let work = |bytes| DdssWork { bytes, ..DdssWork::of(Model::Delta(14), 1) };
+        for (bytes, nodes) in [(64, 511), (1 << 20, 255)] {
+            assert_eq!(work(bytes).check(nodes), Ok(()));
+            let why = work(bytes).check(nodes + 1).expect_err("it has too many slots, or bytes").problem;
+            assert!(why.contains("at most 8192 in all and 4 GiB"), "{why}");
+        }
     }
 }
