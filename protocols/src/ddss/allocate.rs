@@ -130,6 +130,11 @@ impl<V: Verbs> Ddss<V> {
         home.keys().map(|key| (key, key.spec.footprint(nodes))).collect()
     }
 
+    /// What a name that this node keeps stands for here, as [`Ddss::lookup`] finds it.
+    pub fn kept_by(&self, name: Name) -> Option<Key> {
+        self.0.home.borrow().find(name)
+    }
+
     /// What memory a node holds for segments, and how it is used.
     ///
     /// # Errors
