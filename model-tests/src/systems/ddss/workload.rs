@@ -137,7 +137,7 @@ impl DdssWork {
     /// A workload that is drawn at random.
     pub(super) fn drawn(dice: &mut Dice<'_>, model: Model) -> DdssWork {
         let share = |dice: &mut Dice<'_>| Share::new(dice.among(&[0.05, 0.2, 0.5, 1.0])).unwrap_or_default();
-        DdssWork {
+        let work = DdssWork {
             model,
             store: Store::Segments,
             clients: dice.among(&[1, 1, 2, 3]),
@@ -153,7 +153,10 @@ impl DdssWork {
             hot: Share::default(),
             // Drawn last, so that the other draws of a seed stay what they were.
             releases: Share::new(dice.among(&[0.0, 0.0, 0.02])).unwrap_or_default(),
-        }
+        };
+        // Without a draw, for the same reason. What is put and superseded under the lock is what others must not get.
+        let twice = if work.exchanges.ppm() > 0 { 0.5 } else { 0.0 };
+        DdssWork { twice: Share::new(twice).unwrap_or_default(), ..work }
     }
 
     /// What each segment is.
@@ -291,6 +294,7 @@ impl Plan {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use weft_sim::choice::Seeded;
 
     #[test]
     fn a_share_of_what_there_is_none_of_is_refused() {
@@ -307,5 +311,16 @@ mod tests {
             let why = work(bytes).check(nodes + 1).expect_err("it has too many slots, or bytes").problem;
             assert!(why.contains("at most 8192 in all and 4 GiB"), "{why}");
         }
+    }
+
+    /// Only what is put and superseded under the lock tells read and strict from write.
+    #[test]
+    fn random_scenarios_in_which_somebody_locks_have_some_who_put_twice() {
+        let drawn = |seed| DdssWork::drawn(&mut Dice(&mut Seeded::new(seed)), Model::Strict);
+        let works: Vec<DdssWork> = (0..40).map(drawn).collect();
+        assert!(works.iter().all(|work| work.check(16).is_ok()));
+        let twice = works.iter().filter(|work| work.twice.ppm() > 0).count();
+        let locks = works.iter().filter(|work| work.exchanges.ppm() > 0).count();
+        assert!(locks > 0 && twice == locks, "{twice} of {locks}");
     }
 }
