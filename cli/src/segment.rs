@@ -55,10 +55,7 @@ pub fn run(args: &SegmentArgs) -> Result<Exit, Failure> {
         SegmentCommand::List => list(&door, args.json),
         SegmentCommand::Rm { name } => {
             check(name)?;
-            let Reply::Removed = ask(&door, &Request::Remove { name: name.clone() })? else {
-                return Err(odd());
-            };
-            Ok(Exit::Held)
+            remove(&door, name).map(|()| Exit::Held)
         }
     }
 }
@@ -168,6 +165,27 @@ fn list(door: &Door, as_json: bool) -> Result<Exit, Failure> {
         let _ = writeln!(io::stderr(), "weft: node {node} does not say what it keeps: {why}");
     }
     Ok(if without.is_empty() { Exit::Held } else { Exit::Unfinished })
+}
+
+/// Removes a value. Where the node that kept its name has been started anew since, the one that keeps the value knows of it alone: so all
+/// are asked, if the first one knows of none.
+fn remove(door: &Door, name: &str) -> Result<(), Failure> {
+    let request = Request::Remove { name: name.to_string() };
+    let asked = |node| match ask_node(door, node, &request)? {
+        Reply::Removed => Ok(()),
+        _ => Err(odd()),
+    };
+    let is_unknown = |done: &Result<(), Failure>| matches!(done, Err(why) if why.exit() == Exit::BadInput);
+    let mut done = asked(door.node);
+    if is_unknown(&done) && door.node.is_none() {
+        let mut others = door.nodes()?.into_iter();
+        while is_unknown(&done)
+            && let Some(node) = others.next()
+        {
+            done = asked(Some(node));
+        }
+    }
+    done
 }
 
 /// What a node keeps: as many rows as go into an answer, and again, as long as there are more.

@@ -2,9 +2,10 @@
 //!
 //! Commands stand in blocks of language `sh`. A block of language `text` is what the commands above it print, whole or in part. Blocks
 //! of language `console` are held by tests of their own, which have what these commands need. Those that need devices, another program or a placeholder's value are left to `.ci/run` and its steps. Numbers that only say
-//! how long something goes on are made smaller.
+//! how long something goes on are made smaller. So it is with the commands that scenarios begin with, each of which holds.
 
-use crate::common::{Scratch, err, out, root};
+use crate::common::{Scratch, err, out, root, scenarios};
+use std::ffi::OsStr;
 use std::fs;
 use std::os::unix::fs::symlink;
 use std::path::PathBuf;
@@ -18,9 +19,12 @@ const PROGRAMS: [&str; 2] = ["weft ", "cargo run --release -- "];
 const CONSOLES: [&str; 3] = ["docs/adding-a-system.md", "docs/operate.md", "hw-backend/README.md"];
 
 /// What makes a command long without making it another one, and what stands for it here.
-const SHORTER: [(&str, &str); 4] = [
+const SHORTER: [(&str, &str); 7] = [
     ("0..1000", "0..2"),
     ("0..100", "0..10"),
+    ("requests=60000", "requests=600"),
+    ("requests=10000", "requests=100"),
+    ("duration=100s", "duration=1s"),
     ("--messages 2000000", "--messages 2000"),
     ("--all --max-seconds 1", "--all --max-seconds 0.02"),
 ];
@@ -163,6 +167,27 @@ fn every_command_on_the_pages_does_and_prints_what_the_page_says() {
     assert!(stale.is_empty(), "{}", stale.join("\n"));
     assert!(ran > 40, "only {ran} commands were found on the pages");
     assert!(compared > 5, "only {compared} outputs were found on the pages");
+}
+
+/// `weft run SCENARIO` alone is `determinism.rs`'s.
+#[test]
+fn every_command_that_a_scenario_begins_with_runs_that_scenario_and_holds() {
+    let mut ran = 0;
+    for scenario in scenarios() {
+        let name = scenario.file_name().and_then(OsStr::to_str).expect("a name");
+        let (text, scratch) = (fs::read_to_string(&scenario).expect("a file"), beside_scenarios("heads"));
+        let (file, head) =
+            (format!("scenarios/{name}"), text.lines().take_while(|line| line.starts_with('#')));
+        let head: String = head.map(|line| format!("{}\n", line[1..].trim_start())).collect();
+        for command in commands(&head).iter().filter(|command| !needs_more(command)) {
+            let about = command.strip_prefix(&format!("run {file}")).expect("it is about its own file");
+            if !about.is_empty() {
+                printed(name, &scratch, command);
+                ran += 1;
+            }
+        }
+    }
+    assert!(ran > 30, "only {ran} commands were found");
 }
 
 #[test]

@@ -16,10 +16,7 @@ impl<V: Verbs> Ddss<V> {
     ///
     /// The segment cannot be, no node has that rank, or its home has no memory for it.
     pub async fn allocate(&self, spec: Spec, placement: Placement) -> Result<Key, DdssError> {
-        let nodes = self.0.mesh.size();
-        if !spec.is_possible(nodes) {
-            return Err(DdssError::Impossible(spec.size, spec.model));
-        }
+        spec.check(self.0.mesh.size())?;
         match placement {
             Placement::Local => self.allocate_on(self.0.mesh.me(), spec).await,
             Placement::On(rank) => self.allocate_on(rank, spec).await,
@@ -131,6 +128,11 @@ impl<V: Verbs> Ddss<V> {
         let nodes = self.0.mesh.size();
         let home = self.0.home.borrow();
         home.keys().map(|key| (key, key.spec.footprint(nodes))).collect()
+    }
+
+    /// What a name that this node keeps stands for here, as [`Ddss::lookup`] finds it.
+    pub fn kept_by(&self, name: Name) -> Option<Key> {
+        self.0.home.borrow().find(name)
     }
 
     /// What memory a node holds for segments, and how it is used.

@@ -1,6 +1,6 @@
 //! What a user says of a segment: its name, its size and its coherence model.
 
-use super::Header;
+use super::{DdssError, Header};
 use crate::transport::Rank;
 use std::fmt;
 use std::str::FromStr;
@@ -187,7 +187,15 @@ impl Spec {
     /// The length of the header, before the slots.
     pub(super) const HEADER: u32 = 8;
 
-    /// Whether a segment can be so, among so many nodes.
+    /// Checks that a segment can be so, among so many nodes.
+    ///
+    /// # Errors
+    ///
+    /// [`DdssError::Impossible`], which says why not.
+    pub fn check(self, nodes: u32) -> Result<(), DdssError> {
+        self.is_possible(nodes).then_some(()).ok_or(DdssError::Impossible(self.size, self.model))
+    }
+
     pub(super) fn is_possible(self, nodes: u32) -> bool {
         (1..=Spec::LARGEST).contains(&self.size)
             && self.model.behind() <= Model::MOST_BEHIND

@@ -188,9 +188,7 @@ impl<V: Verbs> Ddss<V> {
         if !name.is_given() {
             return Err(DdssError::Name);
         }
-        if !spec.is_possible(self.0.mesh.size()) {
-            return Err(DdssError::Impossible(spec.size, spec.model));
-        }
+        spec.check(self.0.mesh.size())?;
         if let Some(known) = self.known(name)? {
             return agreed(known.spec(), spec).map(|()| known.clone());
         }
@@ -451,25 +449,28 @@ impl<V: Verbs> Ddss<V> {
         }
     }
 
-    /// The answer to who opens a segment that is kept here: nothing yet, if an earlier incarnation of the asker's node has left something.
+    /// The answer to who opens a segment that is kept here: nothing yet, if it [waits](Ddss::takes_part).
     fn here(&self, from: Rank, id: u64, name: Name) -> Option<Message> {
-        let mut home = self.0.home.borrow_mut();
-        let again = self.asks_first() && home.takes_part(name, from, Waits::Opens(id))?;
-        let (at, incarnation) = (home.place_of(name)?, self.0.mesh.incarnation());
+        let again = self.takes_part(name, from, Waits::Opens(id))?;
+        let (at, incarnation) = (self.0.home.borrow().place_of(name)?, self.0.mesh.incarnation());
         Some(Message::Here { id, at, incarnation, again })
+    }
+
+    /// A node is to have a part in a segment that is kept here. Says whether an earlier incarnation of it had one; none if that has left
+    /// something yet. Where nodes do not agree on who is alive, nobody asks who has one.
+    fn takes_part(&self, name: Name, node: Rank, waits: Waits) -> Option<bool> {
+        if self.asks_first() { self.0.home.borrow_mut().takes_part(name, node, waits) } else { Some(false) }
     }
 
     /// Somebody has a segment's key, and is to have a part in it.
     fn on_join(&self, from: Rank, id: u64, key: Key) {
-        let mut home = self.0.home.borrow_mut();
         let answer = if key.incarnation != self.0.mesh.incarnation() {
             Some(Message::Gone { id })
-        } else if !home.keeps(key) {
+        } else if !self.0.home.borrow().keeps(key) {
             Some(Message::Released { id })
         } else {
-            home.takes_part(key.name, from, Waits::Joins(id)).map(|again| Message::Joined { id, again })
+            self.takes_part(key.name, from, Waits::Joins(id)).map(|again| Message::Joined { id, again })
         };
-        drop(home);
         if let Some(answer) = answer {
             self.send_later(from, answer);
         }

@@ -170,7 +170,7 @@ impl<V: Verbs, T: Plain, const N: usize> Drop for ClaimMut<'_, V, T, N> {
         }
         for (page, _) in held.pinned() {
             if let Some(object) = held.service.memory.object(page.object) {
-                object.change(page.index, |page| page.stores += 1);
+                object.change(page.index, |page| page.stores = page.stored());
             }
         }
     }
@@ -290,7 +290,7 @@ async fn pin<V: Verbs>(mut held: Held<V>) -> Result<Held<V>, DsmError> {
         let has = object.page(page.index);
         // What the claim stores counts as one store; what is readable only has all of its version's.
         let stores = match (need, has.access) {
-            (Access::Write, _) => has.stores + 1,
+            (Access::Write, _) => has.stored(),
             (_, Access::Write) => has.stores,
             _ => u32::MAX,
         };

@@ -36,7 +36,7 @@ pub(super) struct Page {
     pub access: Access,
     /// The version that it has, or had last.
     pub version: u64,
-    /// Stores executed under that version's grant.
+    /// Stores executed under that version's grant, as far as they are [counted](Page::stored).
     pub stores: u32,
     /// Accesses that waited for the present grant and are not executed yet.
     pub owed: u32,
@@ -149,6 +149,12 @@ impl<V: Verbs> Object<V> {
 }
 
 impl Page {
+    /// The stores under its grant once one more is executed. They are counted for oracles alone, whose runs have fewer; `u32::MAX` is a
+    /// reader's copy's.
+    pub fn stored(self) -> u32 {
+        (self.stores + 1).min(u32::MAX - 1)
+    }
+
     /// A grant has come. One to read what the node may write already takes nothing away: an access that waited for that one may not be
     /// executed yet, and keeps those who want to share the minipage waiting.
     fn granted(&mut self, access: Access, version: u64) {
@@ -279,6 +285,14 @@ impl<V: Verbs> Drop for Waiter<'_, V> {
 mod tests {
     use super::*;
     use Access::{Invalid, Read, Write};
+
+    /// A thread that alone writes a minipage executes so many within minutes.
+    #[test]
+    fn a_grant_outlives_more_stores_than_are_counted() {
+        let page = Page { stores: u32::MAX - 2, ..Page::default() };
+        let page = Page { stores: page.stored(), ..page };
+        assert_eq!((page.stores, page.stored()), (u32::MAX - 1, u32::MAX - 1));
+    }
 
     /// `weft fuzz swarm-16-dsm-rails` found a minipage that was shared before a store that it had been granted for (seed 48460).
     #[test]

@@ -184,7 +184,7 @@ impl<V: Verbs> Thread<V> {
             let values = &values[part.start - begin..part.end - begin];
             self.access(to, spot, Access::Write, |object, _| {
                 object.write(spot.at, values.as_bytes());
-                object.change(spot.page.index, |page| page.stores += 1);
+                object.change(spot.page.index, |page| page.stores = page.stored());
             })
             .await?;
         }
@@ -303,5 +303,5 @@ pub(super) fn parts<T: Plain>(
 
 fn put<V: Verbs, T: Plain>(object: &Object<V>, spot: Spot, value: T) {
     object.write(spot.at, value.as_bytes());
-    object.change(spot.page.index, |page| page.stores += 1);
+    object.change(spot.page.index, |page| page.stores = page.stored());
 }

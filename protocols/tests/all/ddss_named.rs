@@ -341,8 +341,7 @@ fn a_put_that_was_late_is_not_done_later_and_nobody_keeps_what_has_no_name() {
                 assert_eq!(why, NamedError::Late { changes: true });
                 assert!(at - CUT < Nanos::from_secs(30), "the control plane waits no longer: {at}");
                 // The name may stand for what was released, until it is put anew.
-                let is_there = !matches!(got, Err(NamedError::Unknown(_) | NamedError::Restless(_)));
-                assert!(!is_there, "{after}: {got:?}");
+                assert_eq!(got, Err(NamedError::Unknown("load".into())), "{after}");
                 assert_eq!(kept, Ok(Reply::Kept { rows: Vec::new(), more: None }), "{after}");
                 let anew = asks(asker, cluster.fabric.now(), put(b"2"));
                 cluster.run(ms(50));
@@ -423,9 +422,34 @@ fn what_is_put_takes_the_place_of_what_was_released_though_the_name_stands_for_t
         ddss.bind(name, key).await
     });
     assert_eq!(bound, Ok(()));
+    assert_eq!(desks.ask(2, get("load")), Err(NamedError::Unknown("load".into())));
     let put = desks.ask(1, put("load", b"1"));
     assert!(matches!(put, Ok(Reply::Put { .. })), "{put:?}");
     assert_eq!(value(desks.ask(2, get("load"))).1, b"1");
+}
+
+/// As where the node has been started anew that kept the name, and another one keeps the value.
+#[test]
+fn a_value_whose_name_is_lost_is_removed_by_that_name_at_its_home_and_no_other_value_is() {
+    let desks = Desks::new(10);
+    let (ddss, name) = (desks.ddss[0].clone(), number("load"));
+    let home = (name.home(NODES).index() + 1) % NODES as usize;
+    for name in ["load", "other"] {
+        let (name, value) = (name.into(), b"1".to_vec());
+        let put = Request::Put { name, size: None, model: None, home: Some(rank(home)), value };
+        desks.ask(0, put).expect("it is put");
+    }
+    let lost = desks.run(0, async move {
+        let key = ddss.lookup(name).await?;
+        ddss.bind_instead(name, None, key).await
+    });
+    assert_eq!(lost, Ok(()));
+    let remove = || Request::Remove { name: "load".into() };
+    let unknown = Err(NamedError::Unknown("load".into()));
+    assert_eq!(desks.ask(name.home(NODES).index(), remove()), unknown);
+    assert_eq!(desks.ask(home, remove()), Ok(Reply::Removed));
+    assert_eq!(desks.ask(home, remove()), unknown);
+    assert_eq!(desks.kept(home).into_iter().map(|row| row.name).collect::<Vec<_>>(), [Some("other".into())]);
 }
 
 #[test]

@@ -238,8 +238,8 @@ impl System for Segments {
     type Plan = Plan;
     type Request = Request;
 
-    fn check(work: &DdssWork, _: u32) -> Rule {
-        work.check()
+    fn check(work: &DdssWork, nodes: u32) -> Rule {
+        work.check(nodes)
     }
 
     fn amount(work: &DdssWork) -> Amount {
@@ -274,8 +274,7 @@ impl System for Segments {
     }
 
     fn memory(work: &DdssWork, nodes: u32) -> u64 {
-        let spec = Spec { size: work.bytes, model: work.model };
-        u64::from(work.segments).saturating_mul(spec.footprint(nodes))
+        u64::from(work.segments).saturating_mul(work.spec().footprint(nodes))
     }
 
     fn oracles(work: &DdssWork, nodes: u32) -> DdssOracles {
@@ -298,8 +297,7 @@ impl System for Segments {
         };
         let ddss = ddss.map_err(|why| why.to_string())?;
         let rival = Rival::start(place, work.store, work.bytes).map_err(|why| why.to_string())?;
-        let spec = Spec { size: work.bytes, model: work.model };
-        Ok(Service { ddss, spec, rival, incarnation: place.incarnation })
+        Ok(Service { ddss, spec: work.spec(), rival, incarnation: place.incarnation })
     }
 
     fn survives(work: &DdssWork) -> bool {

@@ -7,7 +7,7 @@ use crate::fields::{
 use crate::history::ClientId;
 use crate::system::Amount;
 use serde::{Deserialize, Serialize};
-use weft_protocols::ddss::{Model, Name};
+use weft_protocols::ddss::{Model, Name, Spec};
 use weft_sim::choice::Rng;
 use weft_verbs::Nanos;
 
@@ -137,7 +137,7 @@ impl DdssWork {
     /// A workload that is drawn at random.
     pub(super) fn drawn(dice: &mut Dice<'_>, model: Model) -> DdssWork {
         let share = |dice: &mut Dice<'_>| Share::new(dice.among(&[0.05, 0.2, 0.5, 1.0])).unwrap_or_default();
-        DdssWork {
+        let work = DdssWork {
             model,
             store: Store::Segments,
             clients: dice.among(&[1, 1, 2, 3]),
@@ -153,7 +153,15 @@ impl DdssWork {
             hot: Share::default(),
             // Drawn last, so that the other draws of a seed stay what they were.
             releases: Share::new(dice.among(&[0.0, 0.0, 0.02])).unwrap_or_default(),
-        }
+        };
+        // Without a draw, for the same reason. What is put and superseded under the lock is what others must not get.
+        let twice = if work.exchanges.ppm() > 0 { 0.5 } else { 0.0 };
+        DdssWork { twice: Share::new(twice).unwrap_or_default(), ..work }
+    }
+
+    /// What each segment is.
+    pub fn spec(&self) -> Spec {
+        Spec { size: self.bytes, model: self.model }
     }
 
     /// How much work there is.
@@ -166,7 +174,7 @@ impl DdssWork {
     /// # Errors
     ///
     /// The first broken rule.
-    pub fn check(&self) -> Rule {
+    pub fn check(&self, nodes: u32) -> Rule {
         let at = |field| in_section("workload", field);
         clients(self.clients)?;
         count(at("segments"), self.segments, 100_000, "give the number of segments")?;
@@ -192,6 +200,11 @@ impl DdssWork {
         }
         if self.model.behind() > Model::MOST_BEHIND {
             return broken(at("model"), format!("delta is at most {} versions behind", Model::MOST_BEHIND));
+        }
+        if self.store == Store::Segments
+            && let Err(why) = self.spec().check(nodes)
+        {
+            return broken(at("model"), why.to_string());
         }
         requests_or_duration("requests", self.requests, self.duration)
     }
@@ -281,11 +294,33 @@ impl Plan {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use weft_sim::choice::Seeded;
 
     #[test]
     fn a_share_of_what_there_is_none_of_is_refused() {
         let all = Share::new(1.0).unwrap_or_default();
         let work = DdssWork { twice: all, ..DdssWork::of(Model::Write, 1) };
-        assert!(work.check().is_err() && DdssWork { exchanges: all, ..work }.check().is_ok());
+        assert!(work.check(2).is_err() && DdssWork { exchanges: all, ..work }.check(2).is_ok());
+    }
+
+    #[test]
+    fn a_segment_that_cannot_be_on_so_many_nodes_is_refused_and_says_why() {
+        let work = |bytes| DdssWork { bytes, ..DdssWork::of(Model::Delta(14), 1) };
+        for (bytes, nodes) in [(64, 511), (1 << 20, 255)] {
+            assert_eq!(work(bytes).check(nodes), Ok(()));
+            let why = work(bytes).check(nodes + 1).expect_err("it has too many slots, or bytes").problem;
+            assert!(why.contains("at most 8192 in all and 4 GiB"), "{why}");
+        }
+    }
+
+    /// Only what is put and superseded under the lock tells read and strict from write.
+    #[test]
+    fn random_scenarios_in_which_somebody_locks_have_some_who_put_twice() {
+        let drawn = |seed| DdssWork::drawn(&mut Dice(&mut Seeded::new(seed)), Model::Strict);
+        let works: Vec<DdssWork> = (0..40).map(drawn).collect();
+        assert!(works.iter().all(|work| work.check(16).is_ok()));
+        let twice = works.iter().filter(|work| work.twice.ppm() > 0).count();
+        let locks = works.iter().filter(|work| work.exchanges.ppm() > 0).count();
+        assert!(locks > 0 && twice == locks, "{twice} of {locks}");
     }
 }

@@ -5,7 +5,8 @@
 //! number is a hash of it, and the name in the envelope tells two names of one number apart.
 //!
 //! A name is bound once a value is there: nobody finds a segment in which nothing was put. The node that keeps the name keeps the value,
-//! too, unless the asker says otherwise: so the death of one node loses the values of the names that it kept, and no others.
+//! too, unless the asker says otherwise: so the death of one node loses the values of the names that it kept, and no others. Of a value that
+//! is kept elsewhere the name is lost with its keeper: who removes that name at the value's home removes it.
 
 mod language;
 
@@ -162,8 +163,8 @@ impl Envelope {
     }
 }
 
-/// The number of a name: Fowler, Noll and Vo's hash FNV-1a of 64 bits, without its highest bit.
-fn number(name: &str) -> Name {
+/// The number of a name, which stands for its value's segment: Fowler, Noll and Vo's hash FNV-1a of 64 bits, without its highest bit.
+pub fn number(name: &str) -> Name {
     let hash = name.bytes().fold(0xCBF2_9CE4_8422_2325_u64, |hash, byte| {
         (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01B3)
     });
@@ -351,21 +352,23 @@ impl<V: Verbs> Named<V> {
         nameless.key = None;
         match bound {
             Ok(version) => Ok(Some(Reply::Put { version, home: key.home() })),
-            Err(why) => {
-                // Nobody knows its key.
-                self.ddss.release(key).await.map_err(NamedError::of_keeper)?;
-                if matches!(why, DdssError::Otherwise { .. }) {
-                    Ok(None)
-                } else {
-                    Err(NamedError::of_keeper(why))
+            // Nobody else knows its key.
+            Err(why) => match self.ddss.release(key).await {
+                Ok(()) if matches!(why, DdssError::Otherwise { .. }) => Ok(None),
+                Ok(()) => Err(NamedError::of_keeper(why)),
+                // It was there, and was removed at its home before it had the name.
+                Err(DdssError::Released) => {
+                    let version = (model != Model::Null).then_some(1);
+                    Ok(Some(Reply::Put { version, home }))
                 }
-            }
+                Err(why) => Err(NamedError::of_keeper(why)),
+            },
         }
     }
 
     /// Removes a value; of one that died with its home, the name.
     async fn remove(&self, name: String) -> Result<Reply, NamedError> {
-        let there = self.lookup(&name).await?.ok_or_else(|| NamedError::Unknown(name.clone()))?;
+        let Some(there) = self.lookup(&name).await? else { return self.remove_lost(name).await };
         let released = async {
             self.read(&name, &self.ddss.attach(there)?).await?;
             Ok(self.ddss.release(there).await?)
@@ -382,10 +385,28 @@ impl<V: Verbs> Named<V> {
         Ok(Reply::Removed)
     }
 
+    /// Removes what this node keeps of a name that stands for nothing: the name's keeper has begun anew since, or who put the value died
+    /// before it had the name. (Or has not given it the name yet: then it is as if it had been removed just after that.)
+    async fn remove_lost(&self, name: String) -> Result<Reply, NamedError> {
+        let mut removed = false;
+        for (key, _) in self.ddss.kept().into_iter().filter(|(key, _)| !key.name.is_given()) {
+            let released = async {
+                let found = self.look(&self.ddss.attach(key)?).await?;
+                let is_it = found.is_some_and(|found| found.name == name);
+                if is_it { self.ddss.release(key).await.map(|()| true) } else { Ok(false) }
+            };
+            match released.await {
+                Err(DdssError::Released) => {}
+                done => removed |= done?,
+            }
+        }
+        if removed { Ok(Reply::Removed) } else { Err(NamedError::Unknown(name)) }
+    }
+
     /// The value, once it is of another version than the one that is known, or the time is over.
     async fn get(&self, name: &str, known: Option<Seen>, wait: Nanos) -> Result<Reply, NamedError> {
         let end = self.rt.now() + wait;
-        let mut tries = 1..TRIES;
+        let (mut tries, mut gone) = (1..TRIES, None);
         loop {
             let segment = self.find(name).await?.ok_or_else(|| NamedError::Unknown(name.into()))?;
             let known = known.filter(|seen| seen.is_of(segment.key())).map(|seen| seen.version);
@@ -394,7 +415,12 @@ impl<V: Verbs> Named<V> {
                 Err(NamedError::Ddss(DdssError::Released)) if self.rt.now() < end => {
                     self.rt.sleep(LOOK).await;
                 }
+                // It stands for that still.
+                Err(NamedError::Ddss(DdssError::Released)) if gone == Some(segment.key()) => {
+                    return Err(NamedError::Unknown(name.into()));
+                }
                 Err(NamedError::Ddss(DdssError::Released)) => {
+                    gone = Some(segment.key());
                     tries.next().ok_or_else(|| NamedError::Restless(name.into()))?;
                 }
                 done => return done,

@@ -37,6 +37,8 @@ fn mortal() -> Vec<Entry> {
         "ddss-crash-temporal" crash::make(Mortal(Model::Temporal(u32::MAX)), ",p,g") Held, "the same, model temporal";
         "ddss-crash-null" crash::make(Mortal(Model::Null), ",p,g") Held, "the same, model null";
         "ddss-crash-lock" crash::make(Mortal(Model::Strict), ",x,x") Held, "the same, model strict: get and put under the lock";
+        "ddss-crash-hides" crash::make(Mortal(Model::Strict), ",w,g") Held,
+            "the same, model strict: nobody gets what is superseded under the lock";
         "ddss-crash-null-lock" crash::make(Mortal(Model::Null), ",x,x") Held,
             "the same, model null: get and put under the lock, in place, so that no header refuses what comes late";
         "ddss-crash-release" crash::make(Mortal(Model::Write), ",p,r") Held, "the same beside a release";

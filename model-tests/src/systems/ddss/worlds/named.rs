@@ -1,7 +1,7 @@
 //! Values by names that are texts, as `weft segment` has them: nodes put, get and remove the value of one name.
 //!
 //! The name is an object that one client alone would know as nothing or a value, and what all see of it has an order that explains it.
-//! At the end a name has one segment, or none.
+//! At the end what is kept is the segment for which the name stands, or nothing.
 
 use crate::explore::{Entry, Key, Size, SizeError, Violation};
 use crate::harness::{Explored, Member, Model, Recorder, Requests, Shape, at_rest, worlds};
@@ -15,7 +15,7 @@ use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::hash::{Hash, Hasher};
 use weft_protocols::ddss::Ddss;
-use weft_protocols::ddss::named::{Named, NamedError, Reply, Request, Seen};
+use weft_protocols::ddss::named::{self, Named, NamedError, Reply, Request, Seen};
 use weft_protocols::transport::{MeshConfig, Rank};
 use weft_sim::Sim;
 use weft_sim::explore::AccessKind;
@@ -40,6 +40,7 @@ pub fn worlds() -> Vec<Entry> {
         "ddss-named-list" make("khk,pr") Held, "a node lists what it keeps while a value is put and removed";
         "ddss-named-far" make("f,r,") Held, "a value that another node than the name's keeps is removed while it is put";
         "ddss-named-both" make("pr,r") Held, "two nodes remove a value";
+        "ddss-named-early" make("f,rg") Held, "a value is removed at its home before it has the name";
     }
 }
 
@@ -212,7 +213,7 @@ impl Explored for NameOracles {
 
 /// The promise that no call fails.
 const FAILS: &str = "failures";
-/// The promise that a name has one segment.
+/// The promise that a name has one segment, and that nothing else is kept.
 const ONE: &str = "one segment";
 
 struct World {
@@ -225,13 +226,19 @@ fn make(size: &Size, calls: &str) -> Result<World, SizeError> {
     if let Some((_, letter)) = requests.all().find(|(_, letter)| !"pfgnrkh".contains(*letter)) {
         return Err(SizeError(format!("calls are {LETTERS}, not '{letter}'")));
     }
-    let says = |letter| requests.all().any(|(_, other)| other == letter);
-    if says('f') && says('p') {
+    let world = World { requests };
+    if world.says('f') && world.says('p') {
         let why =
             "a value is put (p), or put on the last node (f), and not both: what is there keeps its place";
         return Err(SizeError(why.to_owned()));
     }
-    Ok(World { requests })
+    Ok(world)
+}
+
+impl World {
+    fn says(&self, letter: char) -> bool {
+        self.requests.all().any(|(_, other)| other == letter)
+    }
 }
 
 /// A call as a number.
@@ -325,7 +332,10 @@ impl Model for World {
 
     /// Whoever keeps a segment marks headers over a connection to itself; here that is one node.
     fn shape(&self) -> Shape {
-        Shape { nodes: self.requests.nodes(), wait: Wait::Poll, home: Some(0), one_by_one: true }
+        let nodes = self.requests.nodes();
+        let last_looks = self.says('f') && self.requests.of(nodes - 1).any(|(_, calls)| !calls.is_empty());
+        let home = if last_looks { nodes - 1 } else { 0 };
+        Shape { nodes, wait: Wait::Poll, home: Some(home), one_by_one: true }
     }
 
     fn oracles(&self) -> NameOracles {
@@ -366,12 +376,15 @@ impl Model for World {
         self.judge_each(nodes, members)?;
         let judged = recorder.oracles(NameOracles::judge);
         judged.map_err(|text| Violation::new(Linearizability::NAME, text))?;
-        let kept: usize = nodes.iter().map(|ddss| ddss.kept().len()).sum();
-        match kept <= 1 {
-            true => Ok(()),
-            false => {
-                Err(Violation::new(ONE, format!("{kept} segments have been made for one name, and are kept")))
-            }
-        }
+        let kept: Vec<_> = nodes.iter().flat_map(Ddss::kept).map(|(key, _)| key).collect();
+        let name = named::number(NAME);
+        let stands_for = nodes[name.home(self.requests.nodes()).index()].kept_by(name);
+        let text = match kept[..] {
+            [] => return Ok(()),
+            [key] if stands_for == Some(key) => return Ok(()),
+            [_] => "a segment is kept that has no name, and that nobody can reach".to_owned(),
+            _ => format!("{} segments have been made for one name, and are kept", kept.len()),
+        };
+        Err(Violation::new(ONE, text))
     }
 }
