@@ -4,13 +4,14 @@
 //! the server's number. Beside it lies a file for each object, by its name in 16 hexadecimal digits, and one that says for how many
 //! [servers](Directory::of_servers) files were placed (no line of the head, which earlier programs of this format would take to be
 //! damaged). Whoever opens the store locks the head (`flock`), which ends with the process: a server for itself alone, those who only
-//! look together. Whoever makes the head locks the directory itself meanwhile.
+//! look together. Whoever makes the head locks the directory itself meanwhile. The directory is opened once: its [`Folder`] says why.
 //!
 //! All of these files are the server's user's alone: who can read the head can lock it, and bytes of files are in the others.
 
-use std::fs::{self, File, OpenOptions, TryLockError};
-use std::io::{self, ErrorKind, Write};
-use std::os::unix::fs::OpenOptionsExt;
+use crate::folder::Folder;
+use rustix::fs::OFlags;
+use std::fs::{File, TryLockError};
+use std::io::{self, ErrorKind, Read, Write};
 use std::path::{Path, PathBuf};
 use thiserror::Error;
 use weft_verbs::ObjectName;
@@ -168,7 +169,9 @@ impl StoreRefused {
 /// A store's directory. As long as this lives, no other server has the store open; and nobody looks at it, unless this one only looks, too.
 #[derive(Debug)]
 pub struct Directory {
+    /// Where it was when it was opened.
     path: PathBuf,
+    pub(crate) folder: Folder,
     id: StoreId,
     /// The head, locked.
     _head: File,
@@ -223,10 +226,10 @@ impl Directory {
     /// Refuses a store in which files can be neither changed nor made: of a disk that is mounted for reading alone, or of another user. A
     /// full disk is none of these, and files can be removed there.
     fn writable(&self) -> Result<(), StoreRefused> {
-        let (head, fresh) = (self.path.join(HEAD), self.path.join(FRESH));
-        OpenOptions::new().write(true).open(&head).map_err(StoreRefused::at(&head))?;
-        match private().create(true).open(&fresh).and_then(|_| fs::remove_file(&fresh)) {
-            Err(why) if !is_full(&why) => Err(StoreRefused::at(&fresh)(why)),
+        let folder = &self.folder;
+        folder.file(HEAD, OFlags::WRONLY).map_err(StoreRefused::at(&self.path.join(HEAD)))?;
+        match folder.file(FRESH, OFlags::WRONLY | OFlags::CREATE).and_then(|_| folder.remove(FRESH)) {
+            Err(why) if !is_full(&why) => Err(StoreRefused::at(&self.path.join(FRESH))(why)),
             _ => Ok(()),
         }
     }
@@ -244,8 +247,8 @@ impl Directory {
     fn found(path: &Path, only_looks: bool) -> Result<Directory, StoreRefused> {
         let at = path.join(HEAD);
         // A directory that cannot be read is another matter than one without a head.
-        fs::read_dir(path).map_err(StoreRefused::at(path))?;
-        let head = match File::open(&at) {
+        let folder = Folder::open(path).map_err(StoreRefused::at(path))?;
+        let head = match folder.file(HEAD, OFlags::RDONLY) {
             Err(why) if why.kind() == ErrorKind::NotFound => {
                 return Err(StoreRefused::NoHead { path: path.to_path_buf() });
             }
@@ -270,7 +273,7 @@ impl Directory {
             text => text.map_err(StoreRefused::at(&at))?,
         };
         match StoreId::parse(&text) {
-            Ok(id) => Ok(Directory { path: path.to_path_buf(), id, _head: head }),
+            Ok(id) => Ok(Directory { path: path.to_path_buf(), folder, id, _head: head }),
             Err(Unread::Version(found)) => Err(StoreRefused::Version { path: at, found }),
             Err(Unread::Line(line)) => Err(StoreRefused::Head { path: at, line }),
         }
@@ -278,19 +281,20 @@ impl Directory {
 
     /// Makes an empty directory a store. A crash leaves a store or an empty directory, but for what is to become the head.
     fn make(path: &Path, id: &StoreId) -> Result<(), StoreRefused> {
-        let itself = File::open(path).map_err(StoreRefused::at(path))?;
+        let folder = Folder::open(path).map_err(StoreRefused::at(path))?;
         // Of two that come at the same time one makes the store, and the other one finds it.
-        itself.lock().map_err(StoreRefused::at(path))?;
-        if fs::exists(path.join(HEAD)).map_err(StoreRefused::at(path))? {
-            return Ok(());
+        folder.lock().map_err(StoreRefused::at(path))?;
+        match folder.size(HEAD) {
+            Err(why) if why.kind() == ErrorKind::NotFound => {}
+            found => return found.map(drop).map_err(StoreRefused::at(path)),
         }
         if let Some(found) = stranger(path)? {
             return Err(StoreRefused::NoStore { path: path.to_path_buf(), found });
         }
-        write_whole(path, HEAD, &id.text()).map_err(StoreRefused::at(&path.join(FRESH)))
+        write_whole(&folder, HEAD, &id.text()).map_err(StoreRefused::at(&path.join(FRESH)))
     }
 
-    /// Where it is.
+    /// Where it was when it was opened.
     pub fn path(&self) -> &Path {
         &self.path
     }
@@ -307,8 +311,8 @@ impl Directory {
     /// What the operating system says.
     pub fn objects(&self) -> io::Result<Vec<ObjectName>> {
         let mut found = Vec::new();
-        for entry in fs::read_dir(&self.path)? {
-            found.extend(object_of(&entry?.file_name()));
+        for name in self.folder.names()? {
+            found.extend(object_of(&name?));
         }
         found.sort_unstable();
         Ok(found)
@@ -320,7 +324,7 @@ impl Directory {
     ///
     /// What the operating system says.
     pub fn size(&self, object: ObjectName) -> io::Result<u64> {
-        Ok(fs::metadata(file_of(&self.path, object))?.len())
+        self.folder.size(&object.to_string())
     }
 
     /// All bytes of an object, for who may read the store and not write it.
@@ -329,7 +333,14 @@ impl Directory {
     ///
     /// What the operating system says.
     pub fn bytes(&self, object: ObjectName) -> io::Result<Vec<u8>> {
-        fs::read(file_of(&self.path, object))
+        self.read(&object.to_string())
+    }
+
+    /// All bytes of a file.
+    pub(crate) fn read(&self, name: &str) -> io::Result<Vec<u8>> {
+        let mut bytes = Vec::new();
+        self.folder.file(name, OFlags::RDONLY)?.read_to_end(&mut bytes)?;
+        Ok(bytes)
     }
 
     /// Files in it that are none of a store's.
@@ -339,8 +350,8 @@ impl Directory {
     /// What the operating system says.
     pub fn strangers(&self) -> io::Result<Vec<String>> {
         let mut found = Vec::new();
-        for entry in fs::read_dir(&self.path)? {
-            let name = entry?.file_name();
+        for name in self.folder.names()? {
+            let name = name?;
             let known = name.to_str().is_some_and(|name| [HEAD, SERVERS, FRESH, OF_THE_DISK].contains(&name));
             if !known && object_of(&name).is_none() {
                 found.push(name.to_string_lossy().into_owned());
@@ -351,43 +362,31 @@ impl Directory {
     }
 }
 
-/// How a file of a store is made and written: no other user may read it.
-pub(crate) fn private() -> OpenOptions {
-    let mut options = OpenOptions::new();
-    options.write(true).mode(0o600);
-    options
-}
-
 /// Whether there was no room.
 pub(crate) fn is_full(why: &io::Error) -> bool {
     matches!(why.kind(), ErrorKind::StorageFull | ErrorKind::QuotaExceeded)
 }
 
 /// Writes a file of a store, durably: a crash leaves all of it or none.
-pub(crate) fn write_whole(path: &Path, name: &str, text: &str) -> io::Result<()> {
-    let fresh = path.join(FRESH);
-    let mut file = private().create(true).truncate(true).open(&fresh)?;
+pub(crate) fn write_whole(folder: &Folder, name: &str, text: &str) -> io::Result<()> {
+    let mut file = folder.file(FRESH, OFlags::WRONLY | OFlags::CREATE | OFlags::TRUNC)?;
     file.write_all(text.as_bytes())?;
     file.sync_all()?;
-    fs::rename(&fresh, path.join(name))?;
-    File::open(path)?.sync_all()
+    folder.rename(FRESH, name)?;
+    folder.sync()
 }
 
 /// A file in a directory without a head by which it is not empty.
 fn stranger(path: &Path) -> Result<Option<String>, StoreRefused> {
-    for entry in fs::read_dir(path).map_err(StoreRefused::at(path))? {
-        let found = entry.map_err(StoreRefused::at(path))?.file_name().to_string_lossy().into_owned();
+    let names = Folder::open(path).and_then(|folder| folder.names()?.collect::<io::Result<Vec<_>>>());
+    for name in names.map_err(StoreRefused::at(path))? {
+        let found = name.to_string_lossy().into_owned();
         // Somebody else may be about to make the head.
         if ![HEAD, FRESH, OF_THE_DISK].contains(&found.as_str()) {
             return Ok(Some(found));
         }
     }
     Ok(None)
-}
-
-/// The file of an object.
-pub(crate) fn file_of(path: &Path, object: ObjectName) -> PathBuf {
-    path.join(object.to_string())
 }
 
 /// The object of a file, if it is one's.

@@ -16,6 +16,7 @@
 mod calls;
 mod crew;
 mod directory;
+mod folder;
 mod objects;
 mod pool;
 mod recording;

@@ -9,10 +9,11 @@
 //! A file that is closed hears of no error any more by which bytes written to it are lost. So one with bytes that no sync has seen is
 //! synced before it is closed, and stays open where that fails.
 
-use crate::directory::{Directory, file_of, private};
+use crate::directory::Directory;
 use crate::recording::Recording;
+use rustix::fs::OFlags;
 use std::collections::BTreeMap;
-use std::fs::{self, File, OpenOptions};
+use std::fs::File;
 use std::io::{self, ErrorKind};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -20,6 +21,9 @@ use weft_verbs::{DiskError, ObjectName};
 
 /// Files that are open at once, beside those that must stay so.
 const OPEN: usize = 256;
+
+/// Makes the file, which must not be there.
+const NEW: OFlags = OFlags::CREATE.union(OFlags::EXCL);
 
 /// An object's file.
 #[derive(Debug)]
@@ -47,8 +51,6 @@ impl Opened {
 #[derive(Debug)]
 pub struct Objects {
     directory: Directory,
-    /// The directory itself, to be synced.
-    itself: File,
     opened: Mutex<Files>,
     /// Where a pool notes its calls.
     pub(crate) recording: Option<Recording>,
@@ -85,12 +87,11 @@ impl Objects {
     ///
     /// # Errors
     ///
-    /// The directory cannot be opened any more.
+    /// The directory cannot be synced.
     pub fn of(directory: Directory) -> io::Result<Objects> {
-        let itself = File::open(directory.path())?;
         // A store that was killed may have made objects, and not have got as far as to list them durably.
-        uninterrupted(|| itself.sync_all())?;
-        Ok(Objects { directory, itself, opened: Mutex::default(), recording: None })
+        uninterrupted(|| directory.folder.sync())?;
+        Ok(Objects { directory, opened: Mutex::default(), recording: None })
     }
 
     /// The same, and all calls that a [pool](crate::Pool) makes of them are noted. For backends that give the pool bytes of its own
@@ -119,8 +120,7 @@ impl Objects {
     ///
     /// It is there already; or [`DiskError::Full`], [`DiskError::Io`].
     pub fn create(&self, object: ObjectName) -> Result<(), DiskError> {
-        let made = private().create_new(true).open(self.path(object));
-        match made.and_then(|_| self.itself.sync_all()) {
+        match self.file(object, OFlags::WRONLY | NEW).and_then(|_| self.directory.folder.sync()) {
             Err(why) if why.kind() == ErrorKind::AlreadyExists => Err(DiskError::Exists(object)),
             made => made.map_err(|why| told(&why)),
         }
@@ -137,15 +137,16 @@ impl Objects {
         // descriptor is closed, which is once the removal is durable.
         let (removed, _last) = {
             let mut opened = self.opened();
-            let unknown = if opened.contains_key(&object) { None } else { self.file(object).ok() };
-            let removed = fs::remove_file(self.path(object));
+            let unknown =
+                if opened.contains_key(&object) { None } else { self.file(object, OFlags::RDWR).ok() };
+            let removed = self.directory.folder.remove(&object.to_string());
             let known = match &removed {
                 Err(why) if why.kind() != ErrorKind::NotFound => None,
                 _ => opened.remove(&object),
             };
             (removed, (unknown, known))
         };
-        match removed.and_then(|()| self.itself.sync_all()) {
+        match removed.and_then(|()| self.directory.folder.sync()) {
             Err(why) if why.kind() == ErrorKind::NotFound => Err(DiskError::NoObject(object)),
             removed => removed.map_err(|why| told(&why)),
         }
@@ -236,7 +237,7 @@ impl Objects {
         opened.written.store(false, Ordering::Release);
         let synced = uninterrupted(|| opened.file.sync_data()).and_then(|()| {
             if opened.unlisted.load(Ordering::Acquire) {
-                uninterrupted(|| self.itself.sync_all())?;
+                uninterrupted(|| self.directory.folder.sync())?;
                 opened.unlisted.store(false, Ordering::Release);
             }
             Ok(())
@@ -263,13 +264,9 @@ impl Objects {
         self.sync(object)
     }
 
-    fn path(&self, object: ObjectName) -> std::path::PathBuf {
-        file_of(self.directory.path(), object)
-    }
-
     /// An object's file, opened once more.
-    fn file(&self, object: ObjectName) -> io::Result<File> {
-        OpenOptions::new().read(true).write(true).open(self.path(object))
+    fn file(&self, object: ObjectName, how: OFlags) -> io::Result<File> {
+        self.directory.folder.file(&object.to_string(), how)
     }
 
     fn opened(&self) -> MutexGuard<'_, Files> {
@@ -283,7 +280,7 @@ impl Objects {
             return Ok(Some(Arc::clone(known)));
         }
         self.make_room(&mut opened);
-        match self.file(object) {
+        match self.file(object, OFlags::RDWR) {
             Err(why) if why.kind() == ErrorKind::NotFound => Ok(None),
             Err(why) => Err(told(&why)),
             Ok(file) => Ok(Some(keep(&mut opened, object, file, false))),
@@ -300,8 +297,7 @@ impl Objects {
             return Ok(Arc::clone(known));
         }
         self.make_room(&mut opened);
-        let made = private().read(true).create_new(true).open(self.path(object));
-        match made {
+        match self.file(object, OFlags::RDWR | NEW) {
             // It was created, and nobody has opened it yet.
             Err(why) if why.kind() == ErrorKind::AlreadyExists => {
                 drop(opened);
@@ -334,7 +330,7 @@ impl Objects {
 
     /// Makes durable that the files are there which writes have made. Where that fails nobody knows of which of them it is.
     fn list_made(&self, files: &Files) {
-        let listed = uninterrupted(|| self.itself.sync_all());
+        let listed = uninterrupted(|| self.directory.folder.sync());
         for file in files.values().filter(|file| file.unlisted.load(Ordering::Acquire)) {
             match listed {
                 Ok(()) => file.unlisted.store(false, Ordering::Release),

@@ -3,7 +3,6 @@
 //! Where the bytes of a file lie is arithmetic with that number. Servers of a cluster that has another one find zeros where bytes were.
 
 use crate::directory::{Directory, SERVERS, StoreRefused, is_full, write_whole};
-use std::fs;
 use std::io::{self, ErrorKind};
 
 impl Directory {
@@ -15,7 +14,7 @@ impl Directory {
     /// Its files were placed for another number; or what says that is damaged, or cannot be read or written.
     pub fn of_servers(&self, servers: u32) -> Result<(), StoreRefused> {
         let path = self.path().join(SERVERS);
-        match fs::read(&path) {
+        match self.read(SERVERS) {
             Ok(text) => {
                 let number = std::str::from_utf8(&text).ok().and_then(|text| text.strip_suffix('\n'));
                 match number.and_then(|number| number.parse().ok()) {
@@ -41,6 +40,6 @@ impl Directory {
     }
 
     fn say(&self, servers: u32) -> io::Result<()> {
-        write_whole(self.path(), SERVERS, &format!("{servers}\n"))
+        write_whole(&self.folder, SERVERS, &format!("{servers}\n"))
     }
 }

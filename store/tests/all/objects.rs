@@ -1,10 +1,10 @@
 //! Objects as files, one call after the other.
 
-use super::Scratch;
+use super::{Scratch, id};
 use std::fs;
 use std::os::unix::fs::{FileExt, PermissionsExt, symlink};
 use std::path::Path;
-use weft_store::Objects;
+use weft_store::{Directory, Objects};
 use weft_verbs::{DiskError, ObjectName};
 
 const A: ObjectName = ObjectName(0xa);
@@ -194,4 +194,28 @@ fn files_that_are_no_objects_are_left_alone_and_named() {
     }
     assert_eq!(objects.list(), Ok(Vec::new()));
     assert_eq!(objects.directory().strangers().unwrap(), ["00000000000000AB", "12", "notes"]);
+}
+
+#[test]
+fn a_store_whose_path_leads_elsewhere_keeps_its_objects_and_makes_none_there() {
+    let scratch = Scratch::new();
+    let [path, moved] = ["store", "moved"].map(|name| scratch.path().join(name));
+    fs::create_dir(&path).unwrap();
+    let open = |path: &Path| Objects::of(Directory::open_or_make(path, &id(0)).unwrap()).unwrap();
+    write(&open(&path), A, 0, b"bytes").unwrap();
+    // In this life no file of an object is open yet.
+    let objects = open(&path);
+    fs::rename(&path, &moved).unwrap();
+    fs::create_dir(&path).unwrap();
+    assert_eq!((objects.list(), objects.size(A)), (Ok(vec![A]), Ok(5)));
+    assert_eq!(read(&objects, A, 0, 9), Ok(b"bytes".to_vec()));
+    objects.create(LOG).unwrap();
+    write(&objects, ObjectName(1), 0, b"new").unwrap();
+    objects.sync(ObjectName(1)).unwrap();
+    objects.remove(A).unwrap();
+    objects.directory().of_servers(2).unwrap();
+    assert_eq!(fs::read_dir(&path).unwrap().count(), 0, "what is there now is none of this store");
+    drop(objects);
+    assert_eq!(open(&moved).list(), Ok(vec![ObjectName(1), LOG]));
+    open(&moved).directory().of_servers(2).unwrap();
 }

@@ -321,7 +321,7 @@ async fn spread<V: Verbs>(shared: &Rc<Shared<V>>, op: u64, other: u32, request: 
         if let Ok(told) = shared.rt.within(LATE, removed.as_mut()).await {
             return told;
         }
-        on(shared, Event::Late { op, server: other });
+        on(shared, Event::Late { op });
         return removed.await;
     }
     let told = sent(shared, server, request).await;

@@ -451,6 +451,52 @@ fn a_guest_that_was_forgotten_opens_no_file_again_of_which_objects_may_be_gone()
     }
 }
 
+/// What another server is asked to remove: operations, and files.
+fn asked_to_remove(actions: &[Action]) -> Vec<(u64, Handle)> {
+    let asked = |action: &Action| match action {
+        Action::Spread { op, request: Request::Remove { handle }, .. } => Some((*op, *handle)),
+        _ => None,
+    };
+    actions.iter().filter_map(asked).collect()
+}
+
+/// The home finds all at once. Each request for a server that is away costs it time, again and again.
+#[test]
+fn a_server_is_asked_for_64_removals_at_a_time_also_by_the_homes_next_life_and_for_all_in_the_end() {
+    let (mut bench, mut log, mut removed) = (logged(Names::default(), None), Vec::new(), Vec::new());
+    for n in 0..100 {
+        let name = n.to_string();
+        bench.ask(1, create(&name, Distribution::single(1)));
+        let (bytes, told) = committed(&mut bench);
+        log.extend(bytes);
+        let [(1, Answer::Opened { handle, .. })] = told[..] else { panic!("{told:?}") };
+        removed.push(handle);
+        bench.ask(2, Request::Close { handle, epoch: EPOCH });
+        bench.ask(3, Request::Unlink { path: Path::new(&name).unwrap() });
+        let (bytes, told) = committed(&mut bench);
+        log.extend(bytes);
+        assert_eq!(
+            told.is_empty(),
+            n < 64,
+            "who has removed the {n}th file waits for what is under way, alone"
+        );
+    }
+    let mut bench = next_life(&log);
+    let mut asked =
+        asked_to_remove(bench.on(Event::Heard { client: rank(0), open: Vec::new(), more: false }));
+    assert_eq!(asked.len(), 64);
+    // It is away, and comes back.
+    for (op, _) in asked.clone() {
+        assert_eq!(bench.on(Event::Late { op }), []);
+    }
+    for n in 0..100 {
+        let (op, _) = asked[n];
+        asked.extend(asked_to_remove(bench.on(Event::Spread { op, end: Ok(()) })));
+        assert!(asked.len() - n <= 65, "at its return, too");
+    }
+    assert_eq!(asked.into_iter().map(|(_, handle)| handle).collect::<Vec<_>>(), removed);
+}
+
 /// The file has objects on two servers, and the other one's disk fails.
 #[test]
 fn an_object_that_a_server_could_not_remove_is_removed_in_the_homes_next_life() {

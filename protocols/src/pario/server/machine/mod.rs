@@ -61,7 +61,7 @@ pub(in crate::pario) enum Event {
     /// Another server has removed or cut its object, or cannot.
     Spread { op: u64, end: Result<(), Refusal> },
     /// Another server has not yet removed its object, and may be away for long.
-    Late { op: u64, server: u32 },
+    Late { op: u64 },
     /// A batch of the log is durable, or is not.
     Committed { op: u64, end: Result<(), Unwritten> },
     /// A file's home has said whether it has not ended, and how many handles it has given out by now; or nobody can say.
@@ -218,8 +218,8 @@ enum Op {
     Durable { handle: Handle },
     /// A call of the disk that is the request.
     Plain { from: Rank, id: u64, handle: Handle },
-    /// A part of a removal, or of a cut; the server, if nobody waits for that part any more since it is late.
-    Part { spread: u64, late: Option<u32> },
+    /// A part of a removal, or of a cut. Of a removal at another server, that server; `late`: nobody waits for it.
+    Part { spread: u64, at: Option<u32>, late: bool },
     /// A batch of the log is written.
     Commit,
     /// Whether a file lives.
@@ -248,13 +248,15 @@ struct Spread {
     answer: Option<(Rank, u64)>,
 }
 
-/// Removals at a server that may be away, none of which has ended since one of them was late.
+/// Removals at another server.
 #[derive(Clone, Debug, Default)]
-struct Away {
-    /// How many it was asked for.
-    asked: u64,
-    /// What it is asked for once one of those has ended.
-    unasked: Vec<(u64, Request)>,
+struct Removals {
+    /// How many it was asked for, and has not answered.
+    asked: usize,
+    /// One of those was late, and none has ended since: the server may be away.
+    is_away: bool,
+    /// What it is asked for as those end.
+    unasked: VecDeque<(u64, Request)>,
 }
 
 /// What a server has done.
@@ -297,8 +299,8 @@ pub(super) struct Machine {
     /// Disk calls that wait for their turn.
     held: BTreeMap<u64, StoreCall>,
     spread: BTreeMap<u64, Spread>,
-    /// Servers that may be away.
-    away: BTreeMap<u32, Away>,
+    /// Those at other servers.
+    removals: BTreeMap<u32, Removals>,
     /// Files that are gone.
     barred: Bars,
     /// Files that are not, where clients may ask for files that are.
@@ -334,7 +336,7 @@ impl Machine {
             ops: BTreeMap::new(),
             held: BTreeMap::new(),
             spread: BTreeMap::new(),
-            away: BTreeMap::new(),
+            removals: BTreeMap::new(),
             barred: Bars::default(),
             living: None,
             groups: Groups::default(),
@@ -403,12 +405,12 @@ impl Machine {
             Event::Stored { op, end } => self.on_stored(op, end, out),
             Event::Moved { op, done } => self.on_moved(op, done, out),
             Event::Spread { op, end } => {
-                if let Some(Op::Part { spread, late }) = self.ops.remove(&op) {
-                    late.into_iter().for_each(|server| self.is_back(server, out));
-                    self.part_ended(spread, late.is_some(), end, out);
+                if let Some(Op::Part { spread, at, late }) = self.ops.remove(&op) {
+                    at.into_iter().for_each(|server| self.has_removed(server, out));
+                    self.part_ended(spread, late, end, out);
                 }
             }
-            Event::Late { op, server } => self.is_late(op, server, out),
+            Event::Late { op } => self.is_late(op, out),
             Event::Committed { op, end } => self.on_committed(op, end, out),
             Event::Lives { op, end } => self.on_lives(op, end, out),
             Event::Heard { client, open, more } => self.on_heard(client, &open, more, out),

@@ -3,10 +3,13 @@
 //!
 //! Who removes a file is answered when its servers have removed their objects, so that their room is free by then. A server that does not
 //! answer is not waited for: that the file ends is durable, and the rest is done when that server is back. Otherwise a client whose calls wait for
-//! one server has none left for names, which need the home alone. And that server is asked for the first removals only, and for the others
-//! once it has answered one.
+//! one server has none left for names, which need the home alone. And that server is asked for a few removals only, and for the others as
+//! it answers: a home that begins anew has all of them to make at once.
 
 use super::*;
+
+/// Removals for which a server is asked at once. Each is asked for again and again while that server is away.
+const MOST_ASKED: usize = 64;
 
 /// Whom to answer.
 type Asker = Option<(Rank, u64)>;
@@ -42,16 +45,14 @@ impl Machine {
         let left = u32::from(layout.servers());
         let mut late = 0;
         for part in 0..layout.servers() {
-            let server = layout.server(part, self.config.servers);
-            let is_late = removes && self.away.contains_key(&server);
-            late += u32::from(is_late);
-            let (op, (call, request)) =
-                (self.begin(Op::Part { spread, late: is_late.then_some(server) }), each(part));
+            let (server, (call, request)) = (layout.server(part, self.config.servers), each(part));
             if server == self.me {
+                let op = self.begin(Op::Part { spread, at: None, late: false });
                 self.in_turn(op, handle, vec![WHOLE], call, out);
-            } else if is_late {
-                self.away.entry(server).or_default().unasked.push((op, request));
+            } else if removes {
+                late += u32::from(!self.remove_at(server, spread, request, out));
             } else {
+                let op = self.begin(Op::Part { spread, at: None, late: false });
                 out.push(Action::Spread { op, server, request });
             }
         }
@@ -59,28 +60,45 @@ impl Machine {
         self.look_at(spread, out);
     }
 
-    /// A server has not removed its object for long.
-    pub(super) fn is_late(&mut self, op: u64, server: u32, out: &mut Vec<Action>) {
-        let Some(Op::Part { spread: number, late: late @ None }) = self.ops.get_mut(&op) else { return };
-        *late = Some(server);
-        self.away.entry(server).or_default().asked += 1;
-        let number = *number;
-        if let Some(spread) = self.spread.get_mut(&number) {
-            spread.late += 1;
+    /// Asks another server to remove its object, or will do so later: then nobody waits for it. Whether it is asked.
+    fn remove_at(&mut self, server: u32, spread: u64, request: Request, out: &mut Vec<Action>) -> bool {
+        let asks = |at: &Removals| !at.is_away && at.asked < MOST_ASKED;
+        let is_asked = self.removals.get(&server).is_none_or(asks);
+        let op = self.begin(Op::Part { spread, at: Some(server), late: !is_asked });
+        let at = self.removals.entry(server).or_default();
+        if is_asked {
+            at.asked += 1;
+            out.push(Action::Spread { op, server, request });
+        } else {
+            at.unasked.push_back((op, request));
         }
-        self.look_at(number, out);
+        is_asked
     }
 
-    /// A server has answered to a removal that was late: it is asked for all that it was not asked for meanwhile.
-    pub(super) fn is_back(&mut self, server: u32, out: &mut Vec<Action>) {
-        let Some(away) = self.away.get_mut(&server) else { return };
-        let unasked = std::mem::take(&mut away.unasked);
-        away.asked += unasked.len() as u64;
-        away.asked -= 1;
-        if away.asked == 0 {
-            self.away.remove(&server);
+    /// A server has not removed its object for long.
+    pub(super) fn is_late(&mut self, op: u64, out: &mut Vec<Action>) {
+        let Some(Op::Part { spread: number, at: Some(server), late }) = self.ops.get_mut(&op) else { return };
+        let (number, server, was_late) = (*number, *server, std::mem::replace(late, true));
+        self.removals.entry(server).or_default().is_away = true;
+        if let Some(spread) = self.spread.get_mut(&number).filter(|_| !was_late) {
+            spread.late += 1;
+            self.look_at(number, out);
         }
-        out.extend(unasked.into_iter().map(|(op, request)| Action::Spread { op, server, request }));
+    }
+
+    /// A server has answered to a removal: it is asked for what it was not asked for yet.
+    pub(super) fn has_removed(&mut self, server: u32, out: &mut Vec<Action>) {
+        let Some(at) = self.removals.get_mut(&server) else { return };
+        (at.asked, at.is_away) = (at.asked - 1, false);
+        while at.asked < MOST_ASKED
+            && let Some((op, request)) = at.unasked.pop_front()
+        {
+            at.asked += 1;
+            out.push(Action::Spread { op, server, request });
+        }
+        if at.asked == 0 {
+            self.removals.remove(&server);
+        }
     }
 
     pub(super) fn part_ended(

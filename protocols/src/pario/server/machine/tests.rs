@@ -254,7 +254,7 @@ fn who_removes_files_waits_for_no_server_that_is_away_and_that_one_removes_them_
     let [Action::Store { op: own, .. }, Action::Spread { op: late, server: 1, .. }] = begun[..] else {
         panic!("{begun:?}")
     };
-    assert_eq!(bench.on(Event::Late { op: late, server: 1 }), [], "its own disk is not away");
+    assert_eq!(bench.on(Event::Late { op: late }), [], "its own disk is not away");
     assert_eq!(answers(bench.on(Event::Stored { op: own, end: Ok(Stored::Done) })), [(3, Answer::Done)]);
 
     let (handle, begun) = removal(&mut bench, "b", 4);
