@@ -4,6 +4,7 @@ use crate::exit::Failure;
 use std::io::ErrorKind;
 use std::net::{IpAddr, ToSocketAddrs, UdpSocket};
 use std::os::unix::net::UnixStream;
+use std::time::Duration;
 use weft_control::daemon::config::Config;
 #[cfg(feature = "hw")]
 use weft_hw::Hw;
@@ -89,14 +90,9 @@ impl Backend for Hw {
 pub fn address(config: &Config) -> std::result::Result<IpAddr, Failure> {
     if let Some(address) = config.node.address {
         // Now, and not when all nodes have come. After a boot it may not be there yet.
-        return match UdpSocket::bind((address, 0)) {
-            Err(why) if why.kind() == ErrorKind::AddrNotAvailable => {
-                let says =
-                    "this machine has no such address, or not yet: say one of its own, or leave it out";
-                Err(Failure::unfinished(format!("[node] address = \"{address}\": {says}")))
-            }
-            _ => Ok(address),
-        };
+        let says = "this machine has no such address, or not yet: say one of its own, or leave it out";
+        let none = || Failure::unfinished(format!("[node] address = \"{address}\": {says}"));
+        return if has(address) { Ok(address) } else { Err(none()) };
     }
     let meet = &config.cluster.meet;
     let say = "say it as [node] address";
@@ -116,5 +112,100 @@ pub fn address(config: &Config) -> std::result::Result<IpAddr, Failure> {
             "this node reaches {meet} by {address}, by which no other machine reaches it: {say}"
         ))),
         false => Ok(address),
+    }
+}
+
+/// Whether this machine has an address. What else its system has against a socket says nothing about that.
+fn has(address: IpAddr) -> bool {
+    !UdpSocket::bind((address, 0)).is_err_and(|why| why.kind() == ErrorKind::AddrNotAvailable)
+}
+
+/// How often a node looks for its address, and how often in a row it is not there before it is gone: while a network is set up anew it may
+/// be away.
+pub const LOOK: Duration = Duration::from_secs(1);
+const LOOKS: u32 = 10;
+
+/// Waits until others reach this node's byte streams no more though it takes part, and another start would end that: its address is gone,
+/// and the coordinator is there, which shows it as here. Says so. Until then a link that fails may bring back the address that it took along.
+pub async fn lost(on: &Machine, config: &Config, coordinator: impl Fn() -> bool, look: Duration) -> String {
+    let at = match on {
+        Machine::Tcp(at) => *at,
+        #[cfg(feature = "hw")]
+        Machine::Rdma(_) => return std::future::pending().await,
+    };
+    let mut gone = 0;
+    loop {
+        tokio::time::sleep(look).await;
+        gone = if coordinator() && !has(at) { gone + 1 } else { 0 };
+        if gone < LOOKS {
+            continue;
+        }
+        gone = 0;
+        // A name may take long.
+        let config = config.clone();
+        let said = config.node.address.is_some();
+        match tokio::task::spawn_blocking(move || address(&config)).await {
+            Ok(Ok(now)) if now != at => {
+                return format!(
+                    "its address {at}, by which others reach it, is gone: it is {now} from the next start on"
+                );
+            }
+            Ok(Err(why)) if said => return why.to_string(),
+            _ => {}
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::cell::Cell;
+    use std::net::Ipv4Addr;
+    use tokio::sync::Notify;
+
+    const GONE: IpAddr = IpAddr::V4(Ipv4Addr::new(192, 0, 2, 1));
+
+    fn config(node: &str) -> Config {
+        let text = format!("[cluster]\nname = \"blue\"\nnodes = 1\nmeet = \"127.0.0.1\"\n{node}");
+        Config::parse(&text).expect("it is one")
+    }
+
+    /// What a node ends by, or none if it goes on for a hundred looks; `there`: at which of them the coordinator is.
+    fn ends_by(at: IpAddr, config: &Config, there: impl Fn(u32) -> bool) -> Option<String> {
+        let (looks, enough) = (Cell::new(0), Notify::new());
+        let coordinator = || {
+            looks.set(looks.get() + 1);
+            if looks.get() == 100 {
+                enough.notify_one();
+            }
+            there(looks.get())
+        };
+        let on = Machine::Tcp(at);
+        let lost = lost(&on, config, coordinator, Duration::from_millis(1));
+        let ended = async {
+            tokio::select! {
+                why = lost => Some(why),
+                () = enough.notified() => None,
+            }
+        };
+        crate::control::run(ended).expect("a runtime")
+    }
+
+    #[test]
+    fn a_node_whose_address_is_gone_ends_and_says_by_which_one_it_is_reached_then() {
+        let line = "its address 192.0.2.1, by which others reach it, is gone: it is 127.0.0.1 from the next start on";
+        assert_eq!(ends_by(GONE, &config(""), |_| true).as_deref(), Some(line));
+        let says = ends_by(GONE, &config("[node]\naddress = \"192.0.2.1\"\n"), |_| true).expect("it ends");
+        assert!(says.contains("[node] address = \"192.0.2.1\": this machine has no such address"), "{says}");
+    }
+
+    #[test]
+    fn a_node_goes_on_whose_address_may_come_back_with_its_network() {
+        let config = config("");
+        assert_eq!(ends_by(IpAddr::V4(Ipv4Addr::LOCALHOST), &config, |_| true), None, "it is there");
+        assert_eq!(ends_by(GONE, &config, |_| false), None, "its link has failed");
+        assert_eq!(ends_by(GONE, &config, |look| look % 9 != 0), None, "its network is set up");
+        let nowhere = Config::parse("[cluster]\nname = \"blue\"\nnodes = 2\nmeet = \"127.0.0.1\"\n");
+        assert_eq!(ends_by(GONE, &nowhere.expect("it is one"), |_| true), None, "it has no other one");
     }
 }

@@ -66,7 +66,7 @@ fn serve(args: &DaemonArgs) -> Result<Exit, Failure> {
             tracing::info!("node {rank}: ready");
         };
         let systems = async |place| match setup {
-            Some(setup) => seat::run(place, setup, config.cluster.nodes).await,
+            Some(setup) => seat::run(place, setup, &config).await,
             None => none(place).await,
         };
         Ok(live(&Tcp, &config, options, systems, ready, stop).await)

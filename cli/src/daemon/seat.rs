@@ -2,22 +2,32 @@
 
 use super::engine::{self, Setup};
 use super::frame::{Frame, Kind};
+use super::machine;
 use crate::bridge::End;
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 use std::os::unix::net::UnixStream;
+use std::pin::pin;
 use std::thread;
 use tokio::sync::{mpsc, oneshot};
+use weft_control::daemon::config::Config;
 use weft_control::daemon::systems::{Request, Seat, does_not_run};
 use weft_control::member::Members;
 use weft_control::message::{Answer, Entry, Failed, Report};
 
-/// Runs the systems of a node of a cluster of so many.
+/// Runs the systems of a node.
 ///
 /// # Errors
-/// They cannot begin, or ended by themselves; why, in one line.
-pub async fn run(mut seat: Seat, setup: Setup, nodes: u32) -> Result<(), String> {
-    let Some(mut addresses) = met(&mut seat, &setup, nodes).await? else { return Ok(()) };
+/// They cannot begin, ended by themselves, or nobody reaches them any more; why, in one line.
+pub async fn run(mut seat: Seat, setup: Setup, config: &Config) -> Result<(), String> {
+    let members = seat.members.clone();
+    let mut lost = pin!(machine::lost(&setup.on, config, || members.borrow().coordinator, machine::LOOK));
+    let met = tokio::select! {
+        biased;
+        met = met(&mut seat, &setup, config.cluster.nodes) => met?,
+        why = &mut lost => return Err(why),
+    };
+    let Some(mut addresses) = met else { return Ok(()) };
     let (here, there) = UnixStream::pair().map_err(|why| why.to_string())?;
     let (tell, ended) = oneshot::channel();
     let (runs, first) = (setup.clone(), addresses.clone());
@@ -26,7 +36,12 @@ pub async fn run(mut seat: Seat, setup: Setup, nodes: u32) -> Result<(), String>
         let _ = tell.send(engine::run(&runs, &first, there));
     });
     let end = End::new(here).map_err(|why| why.to_string())?;
-    let talked = talk(&mut seat, &setup, &mut addresses, end).await;
+    let talked = tokio::select! {
+        biased;
+        talked = talk(&mut seat, &setup, &mut addresses, end) => talked,
+        // The systems end as those of a daemon that is gone.
+        why = &mut lost => Err(why),
+    };
     match ended.await {
         Ok(Ok(())) => talked,
         Ok(Err(why)) => Err(why),
