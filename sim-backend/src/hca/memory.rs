@@ -26,6 +26,8 @@ pub struct Region {
     pub bytes: Bytes,
     /// Work requests that hold it.
     leases: u32,
+    /// Whether one ever has.
+    was_leased: bool,
     /// Whether the program still holds it.
     held: bool,
     /// Its ranges that are registered as regions of their own: first byte and length. Their bytes are there meanwhile.
@@ -36,7 +38,7 @@ pub struct Region {
     number: Option<u32>,
 }
 
-clone_in_place! { Region { addr, access, pd, id, bytes, leases, held, lent, of, number } }
+clone_in_place! { Region { addr, access, pd, id, bytes, leases, was_leased, held, lent, of, number } }
 
 /// An adapter's memory regions.
 #[derive(Debug, Default)]
@@ -45,9 +47,11 @@ pub struct Memory {
     next_addr: u64,
     /// The keys, where a region's are not those of its place.
     stack: Option<KeyStack>,
+    /// Whether one was removed since that was last asked.
+    removed: bool,
 }
 
-clone_in_place! { Memory { regions, next_addr, stack } }
+clone_in_place! { Memory { regions, next_addr, stack, removed } }
 
 /// A part of a region that a peer may touch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -81,7 +85,7 @@ impl Region {
 impl Memory {
     /// No regions; addresses begin at `base`.
     pub fn new(base: u64) -> Memory {
-        Memory { regions: Slab::default(), next_addr: base, stack: None }
+        Memory { regions: Slab::default(), next_addr: base, stack: None, removed: false }
     }
 
     /// Says how keys are given out, before there is a region.
@@ -109,7 +113,8 @@ impl Memory {
         // A page that belongs to nobody lies between any two regions.
         self.next_addr += (pages + 1) * PAGE as u64;
         let (lent, of, number) = (Vec::new(), None, None);
-        let region = Region { addr, access, pd, id, bytes, leases: 0, held: true, lent, of, number };
+        let (leases, was_leased, held) = (0, false, true);
+        let region = Region { addr, access, pd, id, bytes, leases, was_leased, held, lent, of, number };
         let key = self.regions.insert(region);
         if let (Some(stack), Some(region)) = (&mut self.stack, self.regions.get_mut(key)) {
             region.number = Some(stack.give(key));
@@ -222,6 +227,7 @@ impl Memory {
             return None;
         }
         let gone = self.regions.remove(key)?;
+        self.removed = true;
         self.let_die(gone.number);
         self.give_back(&gone);
         match gone.bytes {
@@ -242,6 +248,7 @@ impl Memory {
                 continue;
             };
             region.leases += 1;
+            region.was_leased = true;
             let inside = u64::from(sge.at) + u64::from(sge.len) <= region.bytes.len() as u64;
             let right = !write || region.access.contains(AccessFlags::LOCAL_WRITE);
             wrong |= region.pd != pd || !inside || !right;
@@ -284,6 +291,16 @@ impl Memory {
         if let Some(stack) = &self.stack {
             stack.hash(hash);
         }
+    }
+
+    /// Whether a work request has ever held a region: what becomes of it depends on when the last one ends.
+    pub fn was_leased(&self, key: Key) -> bool {
+        self.get(key).is_some_and(|region| region.was_leased)
+    }
+
+    /// Whether a region was removed since the last call.
+    pub fn take_removed(&mut self) -> bool {
+        std::mem::take(&mut self.removed)
     }
 
     /// All regions.

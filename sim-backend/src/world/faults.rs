@@ -111,7 +111,9 @@ impl World {
             self.forget_connections(hca);
         }
         self.state.streams.crash(node);
-        *self.machine(node) = Machine { crashed: true, ..Machine::default() };
+        // How fast it is and whether it has memory is a fault's, which may outlast the crash.
+        let Machine { percent, has_memory, .. } = *self.machine(node);
+        *self.machine(node) = Machine { crashed: true, percent, has_memory, ..Machine::default() };
     }
 
     /// A crashed node is there again, empty, and waits for a program.
@@ -123,6 +125,8 @@ impl World {
             self.state.hcas[hca.0 as usize].gone = false;
         }
         let now = self.state.now;
-        *self.machine(node) = Machine { clock: now, activity: Activity::Idle, ..Machine::default() };
+        let Machine { percent, has_memory, .. } = *self.machine(node);
+        let activity = Activity::Idle;
+        *self.machine(node) = Machine { clock: now, activity, percent, has_memory, ..Machine::default() };
     }
 }

@@ -5,7 +5,7 @@ use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use weft_sim::choice::{First, Recording, Seeded};
 use weft_sim::fault::{Fault, FaultError, Link, PacketClass, Rule, Verdict, Way};
-use weft_sim::{Config, ConfigError, Fabric, NodeId, Order, RunEnd, SimHost};
+use weft_sim::{Config, ConfigError, Fabric, NodeId, Order, RunEnd, SimHost, SimPd};
 use weft_verbs::*;
 
 /// A run with something of everything, and its log.
@@ -304,6 +304,41 @@ fn a_slow_node_takes_longer_for_the_same_work() {
     let steps = steps(&fabric, 0, Nanos(1_000), vec![Park::Again, Park::Again]);
     fabric.run_until(Nanos::MAX);
     assert_eq!(*steps.borrow(), [1, 3_001, 4_001].map(Nanos));
+}
+
+#[test]
+fn a_node_that_restarts_is_as_slow_as_the_fault_says_that_lasts() {
+    let fabric = fabric(1);
+    let (node, lasts) = (NodeId(0), Some(Nanos(3_000)));
+    fabric.plan(Nanos::ZERO, Fault::SlowNode { node, percent: 300, lasts }).unwrap();
+    fabric.plan(Nanos(1), Fault::Crash { node }).unwrap();
+    fabric.plan(Nanos(2), Fault::Restart { node }).unwrap();
+    run(&fabric, Nanos(3));
+    let steps = steps(&fabric, 0, Nanos(1_000), vec![Park::Again, Park::Again]);
+    fabric.run_until(Nanos::MAX);
+    assert_eq!(*steps.borrow(), [3, 3_003, 4_003].map(Nanos));
+}
+
+#[test]
+fn a_node_that_restarts_while_there_is_no_memory_is_given_none() {
+    let fabric = fabric(1);
+    let node = NodeId(0);
+    fabric.plan(Nanos::ZERO, Fault::NoMemory { node, lasts: None }).unwrap();
+    fabric.plan(Nanos(1), Fault::Crash { node }).unwrap();
+    fabric.plan(Nanos(2), Fault::Restart { node }).unwrap();
+    run(&fabric, Nanos(3));
+    struct Asks(SimPd, Rc<Cell<Option<bool>>>);
+    impl Node for Asks {
+        fn step(&mut self) -> Park {
+            self.1.set(Some(self.0.alloc_mr(64, AccessFlags::empty()).is_ok()));
+            Park::Until { style: Wait::Poll, deadline: None }
+        }
+    }
+    let given = Rc::new(Cell::new(None));
+    let pd = fabric.devices(node)[0].open().unwrap().alloc_pd().unwrap();
+    fabric.mount(node, Box::new(Asks(pd, given.clone())));
+    fabric.run_until(Nanos::MAX);
+    assert_eq!(given.get(), Some(false));
 }
 
 #[test]

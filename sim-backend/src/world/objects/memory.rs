@@ -127,7 +127,7 @@ impl World {
 
     pub fn dereg_mr(&mut self, node: NodeId, hca: HcaId, mr: Key) -> Option<Rc<dyn PinnedMemory>> {
         let at = self.local_time(node);
-        self.touch(object::regions(hca), AccessKind::Write);
+        self.touch_region_end(hca, mr);
         if let (Some(sanitizer), Some(region)) =
             (self.state.access.sanitizer(), self.state.hcas[hca.0 as usize].hw.memory.get(mr))
         {
@@ -140,9 +140,11 @@ impl World {
     pub fn revoke_mr(&mut self, node: NodeId, hca: HcaId, mr: Key) -> Result<()> {
         // A call of the operating system; what the adapter does for it is not known to any profile.
         let at = self.charge(node, Cause::System, self.profile.cpu.syscall_ns);
-        self.touch(object::regions(hca), AccessKind::Write);
-        let memory = &mut self.hca_mut(hca)?.hw.memory;
-        memory.revoke(mr)?;
+        self.touch_region_end(hca, mr);
+        let answer = self.hca_mut(hca)?.hw.memory.revoke(mr);
+        self.saw(node, &answer.is_ok());
+        answer?;
+        let memory = &self.hca_mut(hca)?.hw.memory;
         let id = memory.get(mr).map(|region| region.id);
         if let (Some(sanitizer), Some(id)) = (self.state.access.sanitizer(), id) {
             sanitizer.given_up(id, at);

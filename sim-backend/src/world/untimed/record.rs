@@ -54,12 +54,14 @@ impl World {
     pub fn begin_print(&mut self, print: &mut Footprint) {
         print.clear();
         std::mem::swap(&mut self.scratch.untimed.footprint, print);
+        self.state.hcas.iter_mut().for_each(|hca| _ = hca.hw.memory.take_removed());
         self.scratch.untimed.is_recorded = true;
         self.state.access.mark(true);
     }
 
     /// The record is handed back.
     pub fn end_print(&mut self, print: &mut Footprint) {
+        self.touch_removed();
         self.scratch.untimed.is_recorded = false;
         let marks = self.state.access.take_marks();
         for mark in &marks {
@@ -72,6 +74,32 @@ impl World {
         self.state.access.give_marks(marks);
         self.state.access.mark(false);
         std::mem::swap(&mut self.scratch.untimed.footprint, print);
+    }
+
+    /// Regions may go when the last request ends that held them: keys open nothing any more, and the node's program may register
+    /// others in their place.
+    fn touch_removed(&mut self) {
+        for hca in (0..self.state.hcas.len() as u32).map(HcaId) {
+            if self.state.hcas[hca.0 as usize].hw.memory.take_removed() {
+                self.touch(object::regions(hca), AccessKind::Write);
+                self.touch(object::node(self.shape.node(hca)), AccessKind::Write);
+            }
+        }
+    }
+
+    /// A program gives a region up, or ends its registration. What comes of that depends on which requests that held it have ended.
+    pub(in crate::world) fn touch_region_end(&mut self, hca: HcaId, mr: Key) {
+        self.touch(object::regions(hca), AccessKind::Write);
+        if !self.is_recorded() || !self.state.hcas[hca.0 as usize].hw.memory.was_leased(mr) {
+            return;
+        }
+        let adapter = &self.state.hcas[hca.0 as usize];
+        let places: Vec<u32> = adapter.qps.iter().map(|(key, _)| key.index).collect();
+        for place in places {
+            self.touch(object::mode(hca.0, place), AccessKind::Read);
+            self.touch(object::sends(hca.0, place), AccessKind::Read);
+            self.touch(object::receives(hca.0, place), AccessKind::Read);
+        }
     }
 
     /// Whether what is touched is recorded.

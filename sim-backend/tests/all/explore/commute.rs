@@ -174,6 +174,25 @@ fn who_restricts_a_peer_is_in_order_with_its_requests() {
     check_walks(World::new(of(vec![writes, vec![Act::Restrict { peer: 0 }], reads])), 40);
 }
 
+/// A node that somebody's message wakes while a request of its own has memory of which nobody else knows.
+fn gives_up(how: &[Act]) -> World {
+    let gives_up = [&[Act::Register, Act::Lend { peer: 1 }, Act::Pause], how].concat();
+    let wakes = vec![Act::Send { peer: 0, signaled: false }];
+    World::new(of(vec![gives_up, vec![], wakes]))
+}
+
+/// It is told whether a request needs the memory.
+#[test]
+fn who_ends_a_registration_is_in_order_with_the_end_of_what_needs_the_memory() {
+    check_walks(gives_up(&[Act::Deregister]), 40);
+}
+
+/// The memory's place and key are free once both have happened, and the next registration has them.
+#[test]
+fn who_gives_memory_up_is_in_order_with_the_end_of_what_needs_it() {
+    check_walks(gives_up(&[Act::GiveUp, Act::Register]), 40);
+}
+
 /// Two peers and answers bring more than the queue holds: whichever finds it full ends all queue pairs that use it.
 #[test]
 fn what_overruns_a_completion_queue_is_in_order_with_all_that_comes_to_it() {

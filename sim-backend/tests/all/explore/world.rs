@@ -44,6 +44,14 @@ pub enum Act {
     Fetch { peer: usize },
     /// Registers memory, and gives up what it registered before.
     Register,
+    /// Writes a peer from the memory that it registered.
+    Lend { peer: usize },
+    /// Gives up what it registered, whether a request needs it or not.
+    GiveUp,
+    /// Ends the registration of it, if no request needs it.
+    Deregister,
+    /// Goes on in a later step.
+    Pause,
     /// Asks how its queue pair to a peer is.
     Ask { peer: usize },
     /// Lets a peer touch none of its memory any more.
@@ -95,6 +103,9 @@ pub struct Script {
     started: bool,
     calls: Vec<(CmId, SimQp)>,
     extra: Option<SimMr>,
+    steps: u64,
+    /// The step in which it has paused.
+    paused: Option<u64>,
     /// What it saw, in order: the outcome of a run.
     pub seen: std::rc::Rc<std::cell::RefCell<Vec<u64>>>,
 }
@@ -312,6 +323,20 @@ impl Script {
                 self.saw(mr.as_ref().map_or(12, |mr| mr.rkey().into()));
                 self.extra = mr;
             }
+            Act::Lend { peer } => {
+                let (Some(qp), Some(mr)) = (&self.place.qps[peer], &self.extra) else { return false };
+                let (op, data) = (SendOp::Write { to: at(peer, 0), imm: None }, [Sge { mr, at: 0, len: 8 }]);
+                let data = Payload::Sge(&data);
+                let wr = SendWr { wr_id: self.next as u64, op, data, flags: SendFlags::empty() };
+                self.saw(qp.post_send(&[wr]).is_ok() as u64);
+            }
+            Act::GiveUp => self.extra = None,
+            Act::Deregister => self.saw(self.extra.as_ref().is_some_and(|mr| mr.deregister().is_ok()) as u64),
+            Act::Pause if self.paused.is_none_or(|step| step == self.steps) => {
+                self.paused = Some(self.steps);
+                return false;
+            }
+            Act::Pause => self.paused = None,
             Act::Ask { peer } => {
                 let state = self.place.qps[peer].as_ref().map(|qp| qp.state());
                 self.saw(state.map_or(99, |state| state as u64));
@@ -337,6 +362,7 @@ impl Script {
 
 impl Node for Script {
     fn step(&mut self) -> Park {
+        self.steps += 1;
         if !self.started {
             self.started = true;
             for peer in 0..self.place.qps.len() {
@@ -509,6 +535,8 @@ impl World {
                 started: false,
                 calls: Vec::new(),
                 extra: None,
+                steps: 0,
+                paused: None,
                 seen: self.seen[me].clone(),
             };
             self.fabric.mount(NodeId(me as u32), Box::new(script));

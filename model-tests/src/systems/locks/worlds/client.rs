@@ -182,35 +182,89 @@ pub async fn client<V: Verbs, L: Locker>(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::explore::{Options, explore};
+    use crate::harness::{Harness, Meeting, Member, Model, Shape};
+    use std::ops::ControlFlow;
+    use weft_verbs::Wait;
 
-    fn event(mode: Mode, what: What) -> Event {
-        let request = RequestId { client: ClientId { node: 1, index: 0 }, number: 0 };
-        Event { at: Nanos::ZERO, request, key: LockKey(0), mode, what }
+    const ASKS: What = What::Requested { deadline: None };
+    const TRIES: What = What::Requested { deadline: Some(Nanos::ZERO) };
+
+    const fn granted(token: u64) -> What {
+        What::Granted { token: Some(Token(token)) }
     }
 
-    #[test]
-    fn a_shared_token_is_judged_by_who_still_shares_and_not_by_who_came_first() {
-        let commutes_with_ends = |what| WorldOracles::is_response(&event(Mode::Shared, what));
-        assert!(commutes_with_ends(What::Released));
-        assert!(commutes_with_ends(What::Lost));
-        assert!(commutes_with_ends(What::Granted { token: None }));
-        let granted = What::Granted { token: Some(Token(1)) };
-        assert!(!commutes_with_ends(granted));
-        assert_eq!(WorldOracles::access(&event(Mode::Shared, granted)), Some(AccessKind::Read));
-        let alone = event(Mode::Exclusive, What::Released);
-        assert_eq!(
-            (WorldOracles::is_response(&alone), WorldOracles::access(&alone)),
-            (false, Some(AccessKind::Write))
-        );
+    /// Two nodes that know nothing of each other, and what is recorded of a shared request of each, in each step one.
+    struct Strangers {
+        tokens: bool,
+        happens: [&'static [What]; 2],
     }
 
-    #[test]
-    fn who_is_refused_has_its_place_among_all_that_ask_whatever_it_asked_for() {
-        for mode in [Mode::Shared, Mode::Exclusive] {
-            let of_requests = |what| WorldOracles::of_requests(&event(mode, what));
-            assert_eq!(of_requests(What::Refused), Some(AccessKind::Write));
-            assert_eq!(of_requests(What::Requested { deadline: None }), Some(AccessKind::Read));
-            assert_eq!(of_requests(What::Released), None);
+    impl Model for Strangers {
+        type State = ();
+        type Oracles = WorldOracles;
+
+        fn shape(&self) -> Shape {
+            Shape { nodes: 2, wait: Wait::Poll, home: None, one_by_one: true }
         }
+
+        fn meeting(&self) -> Meeting {
+            Meeting::Unmet
+        }
+
+        fn oracles(&self) -> WorldOracles {
+            WorldOracles::new(self.tokens)
+        }
+
+        fn start(&self, _: usize, members: &[Member], recorder: &Recorder) {
+            for ((node, Member { rt, .. }), happens) in (0..).zip(members).zip(self.happens) {
+                let (recorder, clock) = (recorder.clone(), rt.clone());
+                let request = RequestId { client: ClientId { node, index: 0 }, number: 0 };
+                let (at, key, mode) = (Nanos::ZERO, LockKey(0), Mode::Shared);
+                drop(rt.spawn(async move {
+                    for (number, &what) in (0u32..).zip(happens) {
+                        recorder.record(Event { at, request, key, mode, what });
+                        clock.yield_now().at(number).await;
+                    }
+                }));
+            }
+        }
+    }
+
+    /// The promise that some order of what two nodes do breaks, whichever of them does what.
+    fn broken(tokens: bool, one: &'static [What], other: &'static [What]) -> Vec<Option<String>> {
+        let both = [[one, other], [other, one]];
+        let broken = both.map(|happens| {
+            let mut harness = Harness::new("strangers", Strangers { tokens, happens });
+            let options = Options::default();
+            let report = explore(&mut harness, &options, &mut |_| ControlFlow::Continue(()));
+            report.expect("explores").counterexample.map(|found| found.violation.oracle)
+        });
+        broken.to_vec()
+    }
+
+    #[test]
+    fn two_who_share_at_one_time_with_two_tokens_are_found_whichever_comes_first() {
+        const LOWER: &[What] = &[ASKS, granted(1), What::Released];
+        const HIGHER: &[What] = &[ASKS, granted(2), What::Released];
+        assert_eq!(broken(true, LOWER, LOWER), [None, None]);
+        let found = Some("fencing tokens".to_string());
+        assert_eq!(broken(true, LOWER, HIGHER), [found.clone(), found]);
+    }
+
+    #[test]
+    fn who_tries_alone_and_is_refused_is_found_though_another_one_asks_later() {
+        const SHARES: &[What] = &[ASKS, What::Granted { token: None }, What::Released];
+        const REFUSED: &[What] = &[TRIES, What::Refused];
+        let found = Some("in vain".to_string());
+        assert_eq!(broken(false, SHARES, REFUSED), [found.clone(), found]);
+    }
+
+    #[test]
+    fn who_share_without_tokens_come_and_go_in_any_order() {
+        const SHARES: &[What] = &[ASKS, What::Granted { token: None }, What::Released];
+        let mut harness = Harness::new("strangers", Strangers { tokens: false, happens: [SHARES; 2] });
+        let report = explore(&mut harness, &Options::default(), &mut |_| ControlFlow::Continue(()));
+        assert_eq!(report.expect("explores").executions, 1);
     }
 }
