@@ -55,7 +55,8 @@ pub struct SdpOptions {
     /// fails with `TimedOut`: each of its own options. At least twice the mesh's delay of acknowledgements. [`Nanos::MAX`] for ever. Default: 30 s.
     pub give_up: Nanos,
     /// How long a connection that is to go over to another rail as planned may take: for a trial of the rail, and then for the move, during
-    /// which streams pause. Default: 1 s.
+    /// which streams pause. At least as long as the link takes for 8 MiB of each stream that moves a buffer at the time: a move waits for
+    /// the parts of buffers that are under way. Default: 1 s.
     pub move_timeout: Option<Nanos>,
     /// What a stream does when its connection goes over to another rail. Default: it goes on.
     pub failover: Failover,

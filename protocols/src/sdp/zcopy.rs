@@ -105,7 +105,7 @@ impl<V: Verbs> Sdp<V> {
             return Step::Room;
         }
         if let Some(sink) = sink {
-            end.begin_write(sink.len);
+            end.begin_write();
             return Step::Write(segment.mr.clone(), at, sink);
         }
         let Ok(source) = segment.mr.remote(at as usize..segment.len as usize) else { return Step::Wait };
@@ -122,12 +122,13 @@ impl<V: Verbs> Sdp<V> {
         range.slice(moved..moved + len)
     }
 
-    /// Writes into the peer's user's buffer, until that is certain.
+    /// Writes into the peer's user's buffer, until that is certain. If the connection is to be moved meanwhile, it ends behind the part that is
+    /// under way: a whole buffer may take longer than a move may.
     async fn write(self, socket: Rc<Socket<V>>, mr: V::Mr, at: u32, to: RemoteSlice) {
         let Shared { mesh, stats, .. } = &*self.shared;
         let (mut tries, mut written) = (0, 0);
         let done = loop {
-            if written == to.len {
+            if written == to.len || (written > 0 && self.is_suspended(socket.peer)) {
                 break true;
             }
             let ended = socket.end.borrow().failure().is_some() || self.is_over(socket.peer);
@@ -153,11 +154,11 @@ impl<V: Verbs> Sdp<V> {
         if done {
             let mut sending = socket.sending.borrow_mut();
             if let Some(segment) = sending.iter_mut().find(|segment| segment.placed < segment.len) {
-                segment.placed += to.len;
+                segment.placed += written;
             }
-            stats.borrow_mut().zcopy_sent += u64::from(to.len);
+            stats.borrow_mut().zcopy_sent += u64::from(written);
         }
-        socket.end.borrow_mut().end_write(done);
+        socket.end.borrow_mut().end_write(if done { written } else { 0 });
         self.has_ended(socket.peer);
         socket.finish_recalled();
         self.flush(&socket);
@@ -206,6 +207,7 @@ impl<V: Verbs> Sdp<V> {
         Some(BufferGuard::Block { block, len })
     }
 
+    /// Reads a range of the peer into a place here, or the first parts of it, as [`Sdp::write`] does.
     async fn read(
         self,
         socket: Rc<Socket<V>>,
@@ -216,7 +218,7 @@ impl<V: Verbs> Sdp<V> {
         let Shared { mesh, stats, lent, .. } = &*self.shared;
         let (mut tries, mut brought) = (0, 0);
         let done = loop {
-            if brought == from.len {
+            if brought == from.len || (brought > 0 && self.is_suspended(socket.peer)) {
                 break true;
             }
             let ended = socket.end.borrow().failure().is_some() || self.is_over(socket.peer);
@@ -248,14 +250,15 @@ impl<V: Verbs> Sdp<V> {
         socket.end.borrow_mut().set_reading(false);
         self.has_ended(socket.peer);
         if done {
-            stats.borrow_mut().arrived += u64::from(from.len);
-            if socket.fetched(from.len) {
+            stats.borrow_mut().arrived += u64::from(brought);
+            if socket.fetched(brought) {
                 socket.end.borrow_mut().source_read();
             }
-            let came = Came { at, len: from.len };
+            let came = Came { at, len: brought };
             if told.is_some_and(|told| told.send(Some(came)).is_ok()) {
                 socket.keep(came.at, Chunk::Owed);
-            } else if let Ok(bytes) = place.bytes() {
+            } else if let Ok(mut bytes) = place.bytes() {
+                bytes.truncate(brought as usize);
                 socket.keep(came.at, Chunk::Fetched(bytes, 0));
             }
         } else if let Some(told) = told.filter(|_| socket.end.borrow().failure().is_none()) {

@@ -64,22 +64,22 @@ impl Endpoint {
         self.void_until = self.sent;
     }
 
-    /// A write of so many bytes into the [sink](Endpoint::sink) begins.
-    pub fn begin_write(&mut self, len: u32) {
-        self.writing = Some(len);
+    /// A write into the [sink](Endpoint::sink) begins.
+    pub fn begin_write(&mut self) {
+        self.writing = true;
     }
 
-    /// The write has ended; if it was carried out, the peer is told.
-    pub fn end_write(&mut self, done: bool) {
-        let len = self.writing.take();
-        if done && self.stands() {
-            self.wrote = len;
+    /// The write has ended, and the peer is told of so many bytes, if there are any.
+    pub fn end_write(&mut self, written: u32) {
+        self.writing = false;
+        if written > 0 && self.stands() {
+            self.wrote = Some(written);
         }
     }
 
     /// Whether a write into a range of the peer is under way, or to be told.
     pub fn is_writing(&self) -> bool {
-        self.writing.is_some()
+        self.writing
     }
 
     /// A read of the oldest advertised range begins, or has ended.
@@ -101,7 +101,7 @@ impl Endpoint {
 
     /// Whether an adapter may use memory of the peer for this end.
     pub(super) fn is_busy(&self) -> bool {
-        self.reading || self.writing.is_some()
+        self.reading || self.writing
     }
 
     /// Whether the peer may use memory of this end.

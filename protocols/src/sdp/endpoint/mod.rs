@@ -122,8 +122,8 @@ pub(super) struct Endpoint {
     void_until: u64,
     /// Ranges that this end wants: first position and length.
     wanted: VecDeque<(u64, u32)>,
-    /// A write into the first of the peer's wanted ranges is under way, of so many bytes; or it is done and to be told.
-    writing: Option<u32>,
+    /// A write into the first of the peer's wanted ranges is under way; or so many bytes of it were written, which is to be told.
+    writing: bool,
     wrote: Option<u32>,
     /// This end reads an advertised range now.
     reading: bool,
@@ -168,7 +168,7 @@ impl Endpoint {
             sinks: VecDeque::new(),
             void_until: 0,
             wanted: VecDeque::new(),
-            writing: None,
+            writing: false,
             wrote: None,
             reading: false,
             offers_back: Recall::None,
@@ -225,7 +225,7 @@ impl Endpoint {
     /// Whether nothing is under way whose place in the stream comes first.
     fn is_settled(&self) -> bool {
         let recalls = self.offers_back != Recall::None;
-        self.stands() && self.writing.is_none() && self.wrote.is_none() && !recalls
+        self.stands() && !self.writing && self.wrote.is_none() && !recalls
     }
 
     /// Whether bytes may be sent in some way, as far as what is under way goes.

@@ -93,8 +93,8 @@ impl World {
     /// Into a range that the peer wants.
     fn write_there(&mut self, at: usize) {
         if let Some(sink) = self.ends[at].sink() {
-            self.ends[at].begin_write(sink.len);
-            self.ends[at].end_write(true);
+            self.ends[at].begin_write();
+            self.ends[at].end_write(sink.len);
         }
         self.flush(at);
     }

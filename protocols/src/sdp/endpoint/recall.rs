@@ -75,7 +75,7 @@ impl Endpoint {
             self.returns_sources = false;
             return Some(Outgoing::SendSm(self.header()));
         }
-        if self.returns_sinks && self.writing.is_none() && self.wrote.is_none() {
+        if self.returns_sinks && !self.writing && self.wrote.is_none() {
             self.returns_sinks = false;
             self.sinks.clear();
             return Some(Outgoing::SinkCancelAck(self.header()));
@@ -115,7 +115,7 @@ impl Endpoint {
         if std::mem::replace(&mut self.returns_sinks, true) {
             return Err(Violation);
         }
-        let under_way = self.writing.is_some() || self.wrote.is_some();
+        let under_way = self.writing || self.wrote.is_some();
         self.sinks.truncate(usize::from(under_way));
         Ok(Event::Progress)
     }

@@ -111,7 +111,7 @@ proptest! {
         let end = &mut world.ends[0];
         end.fail(Failure::Reset, true);
         end.set_reading(false);
-        end.end_write(false);
+        end.end_write(0);
         let says: Vec<Outgoing> = std::iter::from_fn(|| end.next()).collect();
         let aborts = |say: &&Outgoing| matches!(say, Outgoing::AbortConn { .. });
         prop_assert_eq!(says.iter().filter(aborts).count(), says.len(), "nothing else is said: {:?}", says);

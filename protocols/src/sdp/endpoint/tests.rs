@@ -228,14 +228,14 @@ fn wanted_ranges_are_filled_in_order_and_a_short_one_voids_those_behind_it_at_bo
         assert_eq!(deliver(wanted, &mut a), Event::Sink);
     }
     assert_eq!(a.sink(), Some(slice(10)));
-    a.begin_write(10);
+    a.begin_write();
     assert!(!a.may_write() && !a.may_offer() && a.sink().is_none());
-    a.end_write(true);
+    a.end_write(10);
     assert_eq!(exchange(&mut a, &mut b), [Event::Written(10)]);
     assert_eq!((a.sink(), b.wanted()), (Some(slice(20)), 1));
     let third = b.want(slice(30));
-    a.begin_write(5);
-    a.end_write(true);
+    a.begin_write();
+    a.end_write(5);
     assert_eq!(exchange(&mut a, &mut b), [Event::Written(5)]);
     assert_eq!((a.sink(), b.wanted()), (None, 0));
     // It was sent before: its position, 30, is not the next one, and if it were it would be void, too.
@@ -353,12 +353,12 @@ fn what_is_wanted_comes_back_after_the_write_that_is_under_way() {
         assert_eq!(b.on_message(&wanted), Ok(Event::Sink));
     }
     assert_eq!(b.sink(), Some(range(20)));
-    b.begin_write(20);
+    b.begin_write();
     a.recall_wants();
     assert_eq!(exchange(&mut a, &mut b), [Event::Progress]);
     assert!(!a.may_want());
     assert_eq!(exchange(&mut b, &mut a), [], "the write may still be executed");
-    b.end_write(true);
+    b.end_write(20);
     assert_eq!(exchange(&mut b, &mut a), [Event::Written(20), Event::Progress]);
     assert_eq!((a.wanted(), b.sink()), (0, None));
     assert!(a.may_want());
