@@ -30,6 +30,7 @@ mod sdp;
 mod sdp_crash;
 mod sdp_dropped;
 mod sdp_failover;
+mod sdp_long_buffers;
 mod sdp_memory;
 mod sdp_moves;
 mod sdp_room;
