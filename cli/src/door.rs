@@ -38,6 +38,26 @@ impl Drop for Door {
     }
 }
 
+/// What is known of a call that was not served.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Came {
+    /// It changed nothing: no node was asked, or one has refused it for good.
+    ToNothing,
+    /// Its node has said why. It may have asked others.
+    ToItsNode,
+    /// Nobody has answered. It may be under way still.
+    Unknown,
+}
+
+/// A call that was not served.
+#[derive(Debug)]
+pub struct Unserved {
+    /// Why.
+    pub why: Failure,
+    /// What is known of it.
+    pub came: Came,
+}
+
 impl Door {
     /// The door of a cluster. From now on Ctrl-C ends calls, and the command with them.
     ///
@@ -73,19 +93,20 @@ impl Door {
         system: &str,
         body: Vec<u8>,
         changes: Option<&str>,
-    ) -> Result<(u32, Vec<u8>), Failure> {
+    ) -> Result<(u32, Vec<u8>), Unserved> {
         if interrupt::requested() {
-            return Err(Failure::interrupted());
+            return Err(Unserved { why: Failure::interrupted(), came: Came::ToNothing });
         }
         let mut progress = Progress::begin(!self.tells);
         progress.step(None, "waiting for an answer");
-        match (self.wait(self.begin(node, system, body)), changes) {
-            (Some(ended), _) => self.answered(ended),
-            (None, None) => Err(Failure::interrupted()),
+        let why = match (self.wait(self.begin(node, system, body)), changes) {
+            (Some(ended), _) => return self.answered(ended),
+            (None, None) => Failure::interrupted(),
             (None, Some(what)) => {
-                Err(Failure::unfinished("interrupted, and nobody knows whether it was done").at(what))
+                Failure::unfinished("interrupted, and nobody knows whether it was done").at(what)
             }
-        }
+        };
+        Err(Unserved { why, came: Came::Unknown })
     }
 
     /// Begins a call, which goes on by itself.
@@ -100,7 +121,8 @@ impl Door {
     /// # Errors
     /// It was not served: why.
     pub fn clean(&self, node: Option<u32>, system: &str, body: Vec<u8>) -> Result<(), Failure> {
-        self.answered(self.runtime().block_on(self.begin(node, system, body))).map(drop)
+        let ended = self.runtime().block_on(self.begin(node, system, body));
+        self.answered(ended).map(drop).map_err(|unserved| unserved.why)
     }
 
     /// Waits for something, unless the user asks to stop.
@@ -115,13 +137,22 @@ impl Door {
     }
 
     /// What came of a call.
-    fn answered(&self, ended: Ended) -> Result<(u32, Vec<u8>), Failure> {
-        let ended = ended.map_err(Failure::unfinished)?;
-        match ended.map_err(|why| failure(self.systems.as_ref(), why))? {
-            (node, Answer::Done(bytes)) => Ok((node, bytes)),
-            (_, Answer::Failed(Failed { why, is_final: true })) => Err(Failure::bad_input(why)),
-            (_, Answer::Failed(Failed { why, is_final: false })) => Err(Failure::unfinished(why)),
-        }
+    fn answered(&self, ended: Ended) -> Result<(u32, Vec<u8>), Unserved> {
+        let (why, came) = match ended {
+            Ok(Ok((node, Answer::Done(bytes)))) => return Ok((node, bytes)),
+            Ok(Ok((_, Answer::Failed(Failed { why, is_final: true })))) => {
+                (Failure::bad_input(why), Came::ToNothing)
+            }
+            Ok(Ok((_, Answer::Failed(Failed { why, is_final: false })))) => {
+                (Failure::unfinished(why), Came::ToItsNode)
+            }
+            Ok(Err(why)) => {
+                let came = if why.may_have_come() { Came::Unknown } else { Came::ToNothing };
+                (failure(self.systems.as_ref(), why), came)
+            }
+            Err(why) => (Failure::unfinished(why), Came::Unknown),
+        };
+        Err(Unserved { why, came })
     }
 
     /// The nodes that are asked when all are: those that are here, or the one that was named.
@@ -171,7 +202,8 @@ impl<'a> Calls<'a> {
     /// How the oldest one ends: the node that answered, and its answer. None if there is none.
     pub fn next(&mut self) -> Option<Result<(u32, Vec<u8>), Failure>> {
         let ended = self.door.wait(self.asked.pop_front()?);
-        Some(ended.ok_or_else(Failure::interrupted).and_then(|ended| self.door.answered(ended)))
+        let answered = |ended| self.door.answered(ended).map_err(|unserved| unserved.why);
+        Some(ended.ok_or_else(Failure::interrupted).and_then(answered))
     }
 }
 

@@ -1,7 +1,7 @@
 //! `weft fs`: files of a cluster from the shell, by a daemon.
 
 use crate::daemon::FILES;
-use crate::door::{Calls, Door, odd};
+use crate::door::{Calls, Came, Door, Unserved, odd};
 use crate::exit::{Exit, Failure};
 use crate::fs_args::{FsArgs, FsCommand};
 use crate::logfile::LogFile;
@@ -185,24 +185,47 @@ impl Put<'_> {
         self.may_be_made(force)?;
         let name = self.path.as_str();
         let part = part_of(self.path, secret::number().map_err(Failure::unfinished)?);
-        let named = self.create(&part, layout).and_then(|handle| {
-            let size = self.fill(reader, (&part, handle), size)?;
+        let handle = self.create(&part, layout).map_err(|unserved| self.not_made(&part, unserved))?;
+        let named = self.fill(reader, (&part, handle), size).and_then(|size| {
             let (from, to) = (part.clone(), name.to_string());
             done(&ask(self.door, &Request::Rename { from, to, replaces: force })?).map(|()| size)
         });
-        named.map_err(|failure| {
-            // The node that was asked may be what failed.
-            let remove = Request::Remove { name: part.clone() };
-            let removed = self.door.clean(None, FILES, remove.to_bytes());
-            let failure = failure.saying(name, &format!("{part} to {name}")).saying(name, &part);
-            match removed {
-                // It may never have been made, or have its own name already.
-                Err(why) if why.exit() != Exit::BadInput => {
-                    failure.and(format_args!("{part} may be left, to be removed by weft fs rm"))
-                }
-                _ => failure,
-            }
-        })
+        // The node that was asked may be what failed. Where there is no part, it has its own name already.
+        named.map_err(|why| self.not_put(&part, why, self.remove(None, &part) == Found::Unknown))
+    }
+
+    /// Removes what a call may have made that was not served. As long as that may be under way, only its node does this behind it, and
+    /// another one that finds nothing proves nothing.
+    fn not_made(&self, part: &str, Unserved { why, came }: Unserved) -> Failure {
+        if came == Came::ToNothing {
+            return self.not_put(part, why, false);
+        }
+        let may_be_left = match self.remove(self.door.node, part) {
+            Found::Something => false,
+            Found::Nothing => came == Came::Unknown,
+            Found::Unknown => self.door.node.is_none() || self.remove(None, part) != Found::Something,
+        };
+        self.not_put(part, why, may_be_left)
+    }
+
+    /// Why the file was not put, by its own name, and the part of it that may be left.
+    fn not_put(&self, part: &str, why: Failure, may_be_left: bool) -> Failure {
+        let name = self.path.as_str();
+        let why = why.saying(name, &format!("{part} to {name}")).saying(name, part);
+        match may_be_left {
+            true => why.and(format_args!("{part} may be left, to be removed by weft fs rm")),
+            false => why,
+        }
+    }
+
+    /// Has a node remove the part, whatever the user asks meanwhile.
+    fn remove(&self, node: Option<u32>, part: &str) -> Found {
+        let remove = Request::Remove { name: part.to_string() };
+        match self.door.clean(node, FILES, remove.to_bytes()) {
+            Ok(()) => Found::Something,
+            Err(why) if why.exit() == Exit::BadInput => Found::Nothing,
+            Err(_) => Found::Unknown,
+        }
     }
 
     /// Refuses now what would fail once all bytes are there.
@@ -217,10 +240,13 @@ impl Put<'_> {
         }
     }
 
-    fn create(&self, part: &str, (strip, servers): (Option<u32>, Option<u16>)) -> Result<Handle, Failure> {
-        match ask(self.door, &Request::Create { name: part.to_string(), strip, servers })? {
-            Reply::Stat { handle, .. } => Ok(handle),
-            _ => Err(odd()),
+    fn create(&self, part: &str, (strip, servers): (Option<u32>, Option<u16>)) -> Result<Handle, Unserved> {
+        let create = Request::Create { name: part.to_string(), strip, servers };
+        // That it may be done need not be told: what a put makes, it removes.
+        let answer = self.door.call(self.door.node, FILES, create.to_bytes(), None)?;
+        match reply(answer) {
+            Ok(Reply::Stat { handle, .. }) => Ok(handle),
+            other => Err(Unserved { why: other.err().unwrap_or_else(odd), came: Came::Unknown }),
         }
     }
 
@@ -256,6 +282,17 @@ impl Put<'_> {
         progress.end();
         Ok(at)
     }
+}
+
+/// What came of the removal of a part.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Found {
+    /// It was there, and is no more.
+    Something,
+    /// There was none.
+    Nothing,
+    /// Nobody knows.
+    Unknown,
 }
 
 /// A local file to be read, and its size if it has one.
@@ -376,10 +413,9 @@ fn stat(door: &Door, name: &str) -> Result<(Handle, u64, Distribution), Failure>
 }
 
 fn ask(door: &Door, request: &Request) -> Result<Reply, Failure> {
-    // What a put makes, it removes.
-    let changes = request.changes() && !matches!(request, Request::Create { .. });
-    let changes = changes.then(|| request.about());
-    reply(door.call(door.node, FILES, request.to_bytes(), changes)?)
+    let changes = request.changes().then(|| request.about());
+    let answer = door.call(door.node, FILES, request.to_bytes(), changes);
+    reply(answer.map_err(|unserved| unserved.why)?)
 }
 
 /// What a node's answer says.

@@ -61,6 +61,18 @@ impl CallError {
             ),
         }
     }
+
+    /// Whether a node may have been asked, so that what was asked for may be done.
+    pub fn may_have_come(&self) -> bool {
+        match self {
+            CallError::Unreachable { .. } => false,
+            // The connection may have ended before the question or behind it.
+            CallError::Handshake { why, .. } => !why.is_final(),
+            CallError::Refused { why, .. } => {
+                matches!(why, Refusal::LostAmid { .. } | Refusal::NoAnswer { .. })
+            }
+        }
+    }
 }
 
 /// The cluster that a client asks.
@@ -200,5 +212,18 @@ mod tests {
         for why in [Refusal::NoSuchRank { rank: 7, last: 2 }, Refusal::RankTaken { rank: 1, holder }] {
             assert!(is_final(why.clone()), "{why}");
         }
+    }
+
+    #[test]
+    fn a_call_of_which_no_node_has_heard_is_told_from_one_that_may_be_done() {
+        let at = Endpoint::new("n0", crate::PORT);
+        let refused = |why| CallError::Refused { at: at.clone(), why }.may_have_come();
+        assert!(
+            refused(Refusal::LostAmid { node: 1 }) && refused(Refusal::NoAnswer { node: 1, seconds: 30 })
+        );
+        assert!(!refused(Refusal::NotHere { node: 1 }) && !refused(Refusal::Full { most: 256 }));
+        let ended = |why| CallError::Handshake { at: at.clone(), why }.may_have_come();
+        assert!(ended(Ended::Closed.into()) && !ended(HandshakeError::Secret));
+        assert!(!CallError::Unreachable { at: at.clone(), why: String::new() }.may_have_come());
     }
 }

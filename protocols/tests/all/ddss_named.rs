@@ -95,6 +95,42 @@ impl Desks {
     }
 }
 
+/// When a call ended, and what it came to.
+type Told = Rc<RefCell<Option<(Nanos, Result<Reply, NamedError>)>>>;
+
+/// The nodes as daemons serve them: a call that takes too long ends.
+struct Calls {
+    cluster: Cluster,
+    named: Vec<Named<Sim>>,
+}
+
+impl Calls {
+    fn new(seed: u64) -> Calls {
+        let cluster = Cluster::new(NODES, seed, Wait::Notify);
+        let start = |member: &Member| {
+            let ddss = Ddss::start(&member.rt, &member.mesh).expect("the channel is free");
+            Named::new(&member.rt, &ddss)
+        };
+        let named = cluster.members.iter().map(start).collect();
+        Calls { cluster, named }
+    }
+
+    /// A node asks at a moment.
+    fn begin(&self, node: usize, at: Nanos, request: Request) -> Told {
+        let (told, named, rt) =
+            (Told::default(), self.named[node].clone(), self.cluster.members[node].rt.clone());
+        let tells = Rc::clone(&told);
+        self.cluster.members[node].at(at, move || {
+            let now = rt.clone();
+            drop(rt.spawn(async move {
+                let reply = named.serve_in_time(request).await;
+                tells.replace(Some((now.now(), reply)));
+            }));
+        });
+        told
+    }
+}
+
 fn put(name: &str, value: &[u8]) -> Request {
     Request::Put { name: name.into(), size: None, model: None, home: None, value: value.into() }
 }
@@ -295,25 +331,8 @@ fn a_put_that_was_late_is_not_done_later_and_nobody_keeps_what_has_no_name() {
     let [home, asker] = [1, 2].map(|behind| (keeper + behind) % NODES as usize);
     let mut done = Vec::new();
     for after in (0..16).map(|step| us(20 * step)) {
-        let cluster = Cluster::new(NODES, 8, Wait::Notify);
-        let start = |member: &Member| {
-            let ddss = Ddss::start(&member.rt, &member.mesh).expect("the channel is free");
-            Named::new(&member.rt, &ddss)
-        };
-        let named: Vec<_> = cluster.members.iter().map(start).collect();
-        let asks = |node: usize, at: Nanos, request: Request| {
-            let (told, named, rt) =
-                (Rc::new(RefCell::new(None)), named[node].clone(), cluster.members[node].rt.clone());
-            let tells = Rc::clone(&told);
-            cluster.members[node].at(at, move || {
-                let now = rt.clone();
-                drop(rt.spawn(async move {
-                    let reply = named.serve_in_time(request).await;
-                    tells.replace(Some((now.now(), reply)));
-                }));
-            });
-            told
-        };
+        let calls = Calls::new(8);
+        let (cluster, asks) = (&calls.cluster, |node, at, request| calls.begin(node, at, request));
         let put = |value: &[u8]| Request::Put {
             name: "load".into(),
             size: None,
@@ -350,6 +369,52 @@ fn a_put_that_was_late_is_not_done_later_and_nobody_keeps_what_has_no_name() {
         }
     }
     assert!(done.contains(&true) && done.contains(&false), "{done:?}");
+}
+
+/// Its asker hears nothing more from the node that keeps names. Others find the name, and are told that their value is put.
+#[test]
+fn what_others_have_put_meanwhile_is_not_lost_with_a_put_that_was_late() {
+    const CUT: Nanos = Nanos::from_millis(10);
+    let keeper = number("load").home(NODES).index();
+    let [home, asker, other] = [1, 2, 3].map(|behind| (keeper + behind) % NODES as usize);
+    let (mut late, mut found) = (0, 0);
+    let cuts = (0..16).map(|step| us(20 * step));
+    for (after, model) in cuts.flat_map(|after| [(after, Model::Version), (after, Model::Null)]) {
+        let calls = Calls::new(8);
+        let put = |value: &[u8]| Request::Put {
+            name: "load".into(),
+            size: None,
+            model: Some(model),
+            home: Some(rank(home)),
+            value: value.into(),
+        };
+        // All that a call takes is connected.
+        for (node, at) in [(asker, us(1)), (other, ms(2))] {
+            calls.begin(node, at, put(b"0"));
+            calls.begin(node, at + ms(1), Request::Remove { name: "load".into() });
+        }
+        let first = calls.begin(asker, CUT, put(b"1"));
+        let link = Link::Pair(NodeId(asker as u32), NodeId(keeper as u32));
+        let cut = Fault::Cut { link, way: Way::Both, lasts: Some(Nanos::from_secs(60)) };
+        calls.cluster.plan(CUT + after, cut);
+        let second = calls.begin(other, Nanos::from_secs(1), put(b"2"));
+        calls.cluster.run(Nanos::from_secs(70));
+        let (first, second) = (first.take().expect("it has ended").1, second.take().expect("it has ended").1);
+        let Ok(Reply::Put { version, .. }) = second else { panic!("it was not put: {second:?}") };
+        if first.is_err() {
+            assert_eq!(first, Err(NamedError::Late { changes: true }));
+            late += 1;
+            found += u32::from(version == Some(2));
+        }
+        let now = calls.cluster.fabric.now();
+        let got = calls.begin(asker, now, get("load"));
+        let kept = calls.begin(home, now, Request::Kept { after: None });
+        calls.cluster.run(ms(50));
+        assert_eq!(value(got.take().expect("it is asked").1).1, b"2", "{after}, {model}");
+        let Some((_, Ok(Reply::Kept { rows, .. }))) = kept.take() else { panic!("it says what it keeps") };
+        assert_eq!(rows.len(), 1, "{after}, {model}: nobody finds the others: {rows:?}");
+    }
+    assert!(found > 0 && late > found, "{found} of {late}");
 }
 
 /// No home answers in no time at all.

@@ -501,6 +501,13 @@ fn a_put_whose_node_goes_is_removed_by_another_node_and_one_that_nobody_can_remo
     assert_eq!(pair.daemons[0].ends(), None, "it was killed");
     let told = ends(put);
     assert!(told.contains(&format!("; {part} may be left, to be removed by weft fs rm")), "{told}");
+
+    // Nobody is there any more, so nothing is made.
+    let from = pair.scratch.file("from", "new");
+    let ended = pair.ask(&["put", &from, "g"]);
+    assert_eq!(ended.status.code(), Some(3));
+    let told = err(&ended);
+    assert!(told.contains("cannot be reached") && !told.contains("may be left"), "{told}");
 }
 
 #[test]

@@ -9,6 +9,7 @@
 //! is kept elsewhere the name is lost with its keeper: who removes that name at the value's home removes it.
 
 mod language;
+mod nameless;
 
 pub use language::{MalformedCall, Reply, Request, Row, Seen, Which};
 
@@ -16,6 +17,7 @@ use super::{Ddss, DdssError, Key, Model, Name, Placement, Segment, Spec};
 use crate::bytes::unknown;
 use crate::rt::Rt;
 use crate::transport::Rank;
+use nameless::Nameless;
 use thiserror::Error;
 use weft_verbs::{Nanos, Verbs};
 
@@ -215,7 +217,8 @@ impl<V: Verbs> Named<V> {
         served.unwrap_or(Err(NamedError::Late { changes }))
     }
 
-    /// Does what is asked, and waits for nodes as long as it takes. A call may be dropped: what it had made and has no name is released.
+    /// Does what is asked, and waits for nodes as long as it takes. A call may be dropped: what it had made is released, unless others have
+    /// found it and put something there.
     ///
     /// # Errors
     /// See [`NamedError`].
@@ -343,17 +346,18 @@ impl<V: Verbs> Named<V> {
         let spec = Spec { size: size.try_into().map_err(impossible)?, model };
         let home = wanted.home.unwrap_or_else(|| number(name).home(self.ddss.0.mesh.size()));
         let key = self.ddss.allocate(spec, Placement::On(home)).await.map_err(NamedError::of_keeper)?;
-        let mut nameless = Nameless { named: self, key: Some(key) };
+        let mut nameless = Nameless::new(self, name, value, key);
         let bound = async {
             let version = self.ddss.put(&self.ddss.attach(key)?, &Envelope::seal(name, value, size)).await?;
+            nameless.may_be_bound(version);
             self.ddss.bind_instead(number(name), Some(key), gone).await.map(|()| version)
         };
-        let bound = bound.await;
-        nameless.key = None;
-        match bound {
-            Ok(version) => Ok(Some(Reply::Put { version, home: key.home() })),
-            // Nobody else knows its key.
-            Err(why) => match self.ddss.release(key).await {
+        match bound.await {
+            Ok(version) => {
+                nameless.is_bound();
+                Ok(Some(Reply::Put { version, home: key.home() }))
+            }
+            Err(why) => match nameless.release().await {
                 Ok(()) if matches!(why, DdssError::Otherwise { .. }) => Ok(None),
                 Ok(()) => Err(NamedError::of_keeper(why)),
                 // It was there, and was removed at its home before it had the name.
@@ -481,22 +485,6 @@ impl<V: Verbs> Named<V> {
             rows.push(row);
         }
         Ok(Reply::Kept { rows, more: None })
-    }
-}
-
-/// A segment that was made and has no name yet: nobody else knows its key. If the call is dropped, a task of the node releases it.
-struct Nameless<'a, V: Verbs> {
-    named: &'a Named<V>,
-    key: Option<Key>,
-}
-
-impl<V: Verbs> Drop for Nameless<'_, V> {
-    fn drop(&mut self) {
-        let Named { rt, ddss } = self.named;
-        if let Some(key) = self.key.take() {
-            let ddss = ddss.clone();
-            drop(rt.spawn(async move { drop(ddss.release(key).await) }));
-        }
     }
 }
 
