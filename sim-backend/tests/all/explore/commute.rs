@@ -175,22 +175,22 @@ fn who_restricts_a_peer_is_in_order_with_its_requests() {
 }
 
 /// A node that somebody's message wakes while a request of its own has memory of which nobody else knows.
-fn gives_up(how: &[Act]) -> World {
+fn gives_up(how: &[Act]) -> Plan {
     let gives_up = [&[Act::Register, Act::Lend { peer: 1 }, Act::Pause], how].concat();
     let wakes = vec![Act::Send { peer: 0, signaled: false }];
-    World::new(of(vec![gives_up, vec![], wakes]))
+    of(vec![gives_up, vec![], wakes])
 }
 
 /// It is told whether a request needs the memory.
 #[test]
 fn who_ends_a_registration_is_in_order_with_the_end_of_what_needs_the_memory() {
-    check_walks(gives_up(&[Act::Deregister]), 40);
+    check_walks(World::new(gives_up(&[Act::Deregister])), 40);
 }
 
-/// The memory's place and key are free once both have happened, and the next registration has them.
+/// The memory's key is free once both have happened, and the next registration has it.
 #[test]
 fn who_gives_memory_up_is_in_order_with_the_end_of_what_needs_it() {
-    check_walks(gives_up(&[Act::GiveUp, Act::Register]), 40);
+    check_walks(World::with_a_stack_of_keys(gives_up(&[Act::GiveUp, Act::Register])), 40);
 }
 
 /// Two peers and answers bring more than the queue holds: whichever finds it full ends all queue pairs that use it.

@@ -4,8 +4,8 @@ use weft_sim::choice::First;
 use weft_sim::explore::{FaultSet, Policy, Timers};
 use weft_sim::profile::Profile;
 use weft_sim::{
-    Config, Fabric, NodeId, Order, Sim, SimAh, SimChannel, SimCm, SimContext, SimCq, SimMr, SimPd, SimQp,
-    SimSrq,
+    Config, Fabric, Keys, NodeId, Order, Sim, SimAh, SimChannel, SimCm, SimContext, SimCq, SimMr, SimPd,
+    SimQp, SimSrq,
 };
 use weft_verbs::*;
 
@@ -468,14 +468,24 @@ fn place(fabric: &Fabric, node: u32, nodes: u32, entries: u32) -> Place {
 
 impl World {
     pub fn new(plan: Plan) -> World {
-        World::with_queues(plan, 64)
+        World::with(plan, 64, Keys::Rest)
     }
 
     /// One whose completion queues hold so many.
     pub fn with_queues(plan: Plan, entries: u32) -> World {
+        World::with(plan, entries, Keys::Rest)
+    }
+
+    /// Of adapters whose keys come again as soon as they can.
+    pub fn with_a_stack_of_keys(plan: Plan) -> World {
+        World::with(plan, 64, Keys::Stack)
+    }
+
+    fn with(plan: Plan, entries: u32, keys: Keys) -> World {
         let nodes = plan.acts.len() as u32;
         let mut config = Config::new(nodes, Profile::builtin("ncosed-2007").unwrap());
         config.order = Order::Untimed;
+        config.keys = keys;
         config.sanitize = plan.sanitize;
         let fabric = Fabric::new(config, Box::new(First)).unwrap();
         let mut places: Vec<Place> = (0..nodes).map(|n| place(&fabric, n, nodes, entries)).collect();

@@ -78,6 +78,10 @@ impl Oracles for WorldOracles {
         self.oracles.finish(now, healthy)
     }
 
+    fn finish_unharmed(&self) -> Option<Violation> {
+        self.oracles.finish_unharmed()
+    }
+
     fn state(&self, to: &mut dyn Hasher) {
         self.oracles.state(to);
     }
