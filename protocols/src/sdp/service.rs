@@ -263,8 +263,8 @@ impl<V: Verbs> Sdp<V> {
         match event {
             Ok(Event::Data) => socket.keep(begins(arrived), Chunk::Data(received, 0)),
             Ok(Event::Source(source)) => {
-                let _wanted = self.shared.mesh.wants(socket.peer);
-                socket.keep(begins(source.len.into()), Chunk::Source { source, _wanted });
+                let wanted = Some(self.shared.mesh.wants(socket.peer));
+                socket.keep(begins(source.len.into()), Chunk::Source { source, wanted });
             }
             Ok(Event::Written(len)) => on_written(&socket, Came { at: begins(arrived), len }),
             // The peer's user must learn that it is lost.

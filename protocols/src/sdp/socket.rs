@@ -55,9 +55,9 @@ pub(super) enum Chunk<V: Verbs> {
     Data(Message, usize),
     /// Bytes that an adapter brought and no user's buffer waited for.
     Fetched(Vec<u8>, usize),
-    /// What is left of a range that the peer advertises. Until it is read or recalled a connection is wanted, also by this end: what it last knew of
-    /// one may be less than what the peer knows.
-    Source { source: RemoteSlice, _wanted: Hold<V> },
+    /// What is left of a range that the peer advertises. Until it is read or recalled, or the stream is over, a connection is wanted, also by this
+    /// end: what it last knew of one may be less than what the peer knows.
+    Source { source: RemoteSlice, wanted: Option<Hold<V>> },
     /// Bytes in the buffer of a call that was told of them and has yet to look: it may be dropped before, so nothing behind them is read.
     Owed,
 }
@@ -345,6 +345,10 @@ impl<V: Verbs> Socket<V> {
         for Wanted { done, .. } in self.wanted.borrow_mut().drain(..) {
             let _ = done.send(None);
         }
-        self.drop_sources();
+        for piece in self.unread.borrow_mut().iter_mut() {
+            if let Chunk::Source { wanted, .. } = &mut piece.chunk {
+                drop(wanted.take());
+            }
+        }
     }
 }
