@@ -354,7 +354,7 @@ impl<V: Verbs> Named<V> {
         };
         match bound.await {
             Ok(version) => {
-                nameless.is_bound();
+                nameless.bound();
                 Ok(Some(Reply::Put { version, home: key.home() }))
             }
             Err(why) => match nameless.release().await {

@@ -25,7 +25,7 @@ impl<'a, V: Verbs> Nameless<'a, V> {
     }
 
     /// It has its name.
-    pub(super) fn is_bound(mut self) {
+    pub(super) fn bound(mut self) {
         self.key = None;
     }
 
