@@ -202,7 +202,7 @@ impl ContextInner {
         let all = std::fs::read_dir(format!("{}/device/net", self.class())).ok()?;
         let names = all.filter_map(|entry| Some(entry.ok()?.file_name().to_string_lossy().into_owned()));
         let interfaces = names.filter_map(|name| Interface::read(Path::new("/sys/class/net"), name)).collect();
-        let pkey = number(&format!("{}/ports/{port}/pkeys/0", self.class()));
+        let pkey = number(format!("{}/ports/{port}/pkeys/0", self.class()));
         ipoib(interfaces, port, pkey)
     }
 
