@@ -58,6 +58,13 @@ pub struct Unserved {
     pub came: Came,
 }
 
+/// For those who tell why, and nothing else of it.
+impl From<Unserved> for Failure {
+    fn from(unserved: Unserved) -> Failure {
+        unserved.why
+    }
+}
+
 impl Door {
     /// The door of a cluster. From now on Ctrl-C ends calls, and the command with them.
     ///
@@ -122,7 +129,7 @@ impl Door {
     /// It was not served: why.
     pub fn clean(&self, node: Option<u32>, system: &str, body: Vec<u8>) -> Result<(), Failure> {
         let ended = self.runtime().block_on(self.begin(node, system, body));
-        self.answered(ended).map(drop).map_err(|unserved| unserved.why)
+        Ok(self.answered(ended).map(drop)?)
     }
 
     /// Waits for something, unless the user asks to stop.
@@ -202,8 +209,7 @@ impl<'a> Calls<'a> {
     /// How the oldest one ends: the node that answered, and its answer. None if there is none.
     pub fn next(&mut self) -> Option<Result<(u32, Vec<u8>), Failure>> {
         let ended = self.door.wait(self.asked.pop_front()?);
-        let answered = |ended| self.door.answered(ended).map_err(|unserved| unserved.why);
-        Some(ended.ok_or_else(Failure::interrupted).and_then(answered))
+        Some(ended.ok_or_else(Failure::interrupted).and_then(|ended| Ok(self.door.answered(ended)?)))
     }
 }
 

@@ -414,8 +414,7 @@ fn stat(door: &Door, name: &str) -> Result<(Handle, u64, Distribution), Failure>
 
 fn ask(door: &Door, request: &Request) -> Result<Reply, Failure> {
     let changes = request.changes().then(|| request.about());
-    let answer = door.call(door.node, FILES, request.to_bytes(), changes);
-    reply(answer.map_err(|unserved| unserved.why)?)
+    reply(door.call(door.node, FILES, request.to_bytes(), changes)?)
 }
 
 /// What a node's answer says.

@@ -208,8 +208,7 @@ fn ask(door: &Door, request: &Request) -> Result<Reply, Failure> {
 }
 
 fn ask_node(door: &Door, node: Option<u32>, request: &Request) -> Result<Reply, Failure> {
-    let answer = door.call(node, SEGMENTS, request.to_bytes(), request.changes());
-    let (node, bytes) = answer.map_err(|unserved| unserved.why)?;
+    let (node, bytes) = door.call(node, SEGMENTS, request.to_bytes(), request.changes())?;
     Reply::from_bytes(&bytes).map_err(|why| Failure::unfinished(why).at(format_args!("node {node}")))
 }
 

@@ -185,10 +185,13 @@ impl Directory {
     /// There is no store, or it is of another version, cluster or server, or somebody has it open; or it cannot be written.
     pub fn open(path: &Path, id: &StoreId) -> Result<Directory, StoreRefused> {
         match Directory::found(path, false) {
-            Err(StoreRefused::NoHead { path }) => Err(match stranger(&path)? {
-                Some(found) => StoreRefused::NoStore { path, found },
-                None => StoreRefused::Empty { path },
-            }),
+            Err(StoreRefused::NoHead { path }) => {
+                let found = Folder::open(&path).and_then(|folder| stranger(&folder));
+                Err(match found.map_err(StoreRefused::at(&path))? {
+                    Some(found) => StoreRefused::NoStore { path, found },
+                    None => StoreRefused::Empty { path },
+                })
+            }
             found => found?.of(id),
         }
     }
@@ -288,7 +291,7 @@ impl Directory {
             Err(why) if why.kind() == ErrorKind::NotFound => {}
             found => return found.map(drop).map_err(StoreRefused::at(path)),
         }
-        if let Some(found) = stranger(path)? {
+        if let Some(found) = stranger(&folder).map_err(StoreRefused::at(path))? {
             return Err(StoreRefused::NoStore { path: path.to_path_buf(), found });
         }
         write_whole(&folder, HEAD, &id.text()).map_err(StoreRefused::at(&path.join(FRESH)))
@@ -377,10 +380,9 @@ pub(crate) fn write_whole(folder: &Folder, name: &str, text: &str) -> io::Result
 }
 
 /// A file in a directory without a head by which it is not empty.
-fn stranger(path: &Path) -> Result<Option<String>, StoreRefused> {
-    let names = Folder::open(path).and_then(|folder| folder.names()?.collect::<io::Result<Vec<_>>>());
-    for name in names.map_err(StoreRefused::at(path))? {
-        let found = name.to_string_lossy().into_owned();
+fn stranger(folder: &Folder) -> io::Result<Option<String>> {
+    for name in folder.names()? {
+        let found = name?.to_string_lossy().into_owned();
         // Somebody else may be about to make the head.
         if ![HEAD, FRESH, OF_THE_DISK].contains(&found.as_str()) {
             return Ok(Some(found));

@@ -69,7 +69,7 @@ fn serve(args: &DaemonArgs) -> Result<Exit, Failure> {
             Some(setup) => seat::run(place, setup, &config).await,
             None => none(place).await,
         };
-        Ok(live(&Tcp, &config, options, systems, ready, stop).await)
+        Ok::<_, Failure>(live(&Tcp, &config, options, systems, ready, stop).await)
     })??;
     ended.map(|()| Exit::Held).map_err(failure)
 }

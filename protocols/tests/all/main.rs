@@ -32,7 +32,6 @@ mod sdp_dropped;
 mod sdp_failover;
 mod sdp_long_buffers;
 mod sdp_memory;
-mod sdp_moves;
 mod sdp_room;
 mod sdp_tools;
 mod together;

@@ -111,9 +111,7 @@ impl World {
             self.forget_connections(hca);
         }
         self.state.streams.crash(node);
-        // How fast it is and whether it has memory is a fault's, which may outlast the crash.
-        let Machine { percent, has_memory, .. } = *self.machine(node);
-        *self.machine(node) = Machine { crashed: true, percent, has_memory, ..Machine::default() };
+        *self.machine(node) = Machine { crashed: true, ..self.emptied(node) };
     }
 
     /// A crashed node is there again, empty, and waits for a program.
@@ -124,9 +122,14 @@ impl World {
         for hca in self.shape.hcas(node) {
             self.state.hcas[hca.0 as usize].gone = false;
         }
-        let now = self.state.now;
+        let clock = self.state.now;
+        *self.machine(node) = Machine { clock, activity: Activity::Idle, ..self.emptied(node) };
+    }
+
+    /// What is left of a node's processor when all of the node is lost: how fast it is and whether it has memory are faults', which may
+    /// outlast that.
+    fn emptied(&mut self, node: NodeId) -> Machine {
         let Machine { percent, has_memory, .. } = *self.machine(node);
-        let activity = Activity::Idle;
-        *self.machine(node) = Machine { clock: now, activity, percent, has_memory, ..Machine::default() };
+        Machine { percent, has_memory, ..Machine::default() }
     }
 }
