@@ -6,9 +6,10 @@ use crate::interrupt;
 use crate::progress::Progress;
 use crate::segment_args::ClusterArgs;
 use std::collections::VecDeque;
+use std::sync::Arc;
 use tokio::runtime::{Builder, Runtime};
 use tokio::task::{JoinError, JoinHandle};
-use weft_control::ask::{self, CallError, Meeting};
+use weft_control::ask::{self, CallError, Caller, Meeting};
 use weft_control::daemon::config::Systems;
 use weft_control::message::{Answer, Call, Failed, Presence};
 use weft_control::net::Tcp;
@@ -18,6 +19,7 @@ use weft_control::timing::Timing;
 /// Where daemons are asked.
 pub struct Door {
     of: Meeting,
+    caller: Arc<Caller<Tcp>>,
     /// What the cluster runs, where its file was given.
     systems: Option<Systems>,
     /// The node that is to serve calls; none: the first one that runs the system.
@@ -77,7 +79,9 @@ impl Door {
         // A thread of its own: calls go on while the command reads or writes a file.
         let runtime = Builder::new_multi_thread().worker_threads(1).enable_all().build();
         let runtime = runtime.map_err(Failure::unfinished)?;
-        Ok(Door { of, systems, node, timing: Timing::default(), tells: false, runtime: Some(runtime) })
+        let timing = Timing::default();
+        let caller = Arc::new(Caller::new(Tcp, of.clone(), timing));
+        Ok(Door { of, caller, systems, node, timing, tells: false, runtime: Some(runtime) })
     }
 
     /// The same, of which a call that takes long says that it waits.
@@ -119,8 +123,8 @@ impl Door {
     /// Begins a call, which goes on by itself.
     fn begin(&self, node: Option<u32>, system: &str, body: Vec<u8>) -> Asked {
         let call = Call { node, system: system.to_string(), body };
-        let (of, timing) = (self.of.clone(), self.timing);
-        self.runtime().spawn(async move { ask::system(&Tcp, &of, &timing, call).await })
+        let caller = self.caller.clone();
+        self.runtime().spawn(async move { caller.call(call).await })
     }
 
     /// Calls it even if the user asked to stop: it removes what would be left behind.

@@ -231,10 +231,10 @@ impl Put<'_> {
     /// Refuses now what would fail once all bytes are there.
     fn may_be_made(&self, force: bool) -> Result<(), Failure> {
         let name = self.path.as_str();
-        if lists(self.door, self.path).is_ok() {
+        if is_there(lists(self.door, self.path))? {
             return Err(Failure::bad_input(format!("{name} is a directory: say the new file's name in it")));
         }
-        match !force && stat(self.door, name).is_ok() {
+        match !force && is_there(stat(self.door, name))? {
             true => Err(Failure::bad_input(format!("{name} exists; add --force to replace it"))),
             false => Ok(()),
         }
@@ -281,6 +281,17 @@ impl Put<'_> {
         }
         progress.end();
         Ok(at)
+    }
+}
+
+/// Whether what was looked at is there.
+///
+/// # Errors
+/// Nobody has said.
+fn is_there<T>(looked_at: Result<T, Failure>) -> Result<bool, Failure> {
+    match looked_at {
+        Err(why) if why.exit() == Exit::BadInput => Ok(false),
+        other => other.map(|_| true),
     }
 }
 

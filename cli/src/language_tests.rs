@@ -82,6 +82,7 @@ fn to_clients() -> Vec<u8> {
         ToClient::Answer { node: 1, answer: Answer::Done(vec![1, 2]) },
         ToClient::Refused(Refusal::Ending),
         ToClient::Alive,
+        ToClient::Bye,
     ];
     said.iter().flat_map(encode).collect()
 }

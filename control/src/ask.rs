@@ -1,4 +1,4 @@
-//! Calls to the coordinator, and a client's side: it asks, is answered, and goes.
+//! Calls to the coordinator, and a client's side: it asks, is answered, and asks again or goes.
 
 use crate::connection::Out;
 use crate::frame::Ended;
@@ -9,7 +9,9 @@ use crate::refusal::Refusal;
 use crate::secret::{self, Secret};
 use crate::timing::{Pauses, Timing};
 use std::io;
+use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
+use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::time::{Instant, sleep, timeout};
 
 /// How often a client comes whose connection ends before it has asked.
@@ -26,13 +28,21 @@ pub enum CallError {
         /// Why.
         why: String,
     },
-    /// It is there, and the connection came to nothing.
+    /// It is there, and the connection came to nothing before anything was asked.
     #[error("the coordinator at {at}: {why}")]
     Handshake {
         /// Where.
         at: Endpoint,
         /// Why.
         why: HandshakeError,
+    },
+    /// The connection came to nothing behind the question.
+    #[error("the coordinator at {at}: {why}: whether what was asked is done is not known")]
+    Unanswered {
+        /// Where.
+        at: Endpoint,
+        /// Why.
+        why: Ended,
     },
     /// It does not answer this.
     #[error("the coordinator at {at} refused: {why}")]
@@ -48,7 +58,7 @@ impl CallError {
     /// Whether another attempt cannot end otherwise until somebody changes something.
     pub fn is_final(&self) -> bool {
         match self {
-            CallError::Unreachable { .. } => false,
+            CallError::Unreachable { .. } | CallError::Unanswered { .. } => false,
             CallError::Handshake { why, .. } => why.is_final(),
             // What is asked for may be there later: a node that is down, or a system that waits.
             CallError::Refused { why, .. } => !matches!(
@@ -65,9 +75,8 @@ impl CallError {
     /// Whether a node may have been asked, so that what was asked for may be done.
     pub fn may_have_come(&self) -> bool {
         match self {
-            CallError::Unreachable { .. } => false,
-            // The connection may have ended before the question or behind it.
-            CallError::Handshake { why, .. } => !why.is_final(),
+            CallError::Unreachable { .. } | CallError::Handshake { .. } => false,
+            CallError::Unanswered { .. } => true,
             CallError::Refused { why, .. } => {
                 matches!(why, Refusal::LostAmid { .. } | Refusal::NoAnswer { .. })
             }
@@ -154,26 +163,95 @@ pub async fn status<N: Network>(net: &N, of: &Meeting, timing: &Timing) -> Resul
     }
 }
 
-/// Calls a system of a node: the node's rank, and its answer. The coordinator passes the call on.
-pub async fn system<N: Network>(
-    net: &N,
-    of: &Meeting,
-    timing: &Timing,
-    call: Call,
-) -> Result<(u32, Answer), CallError> {
-    // The coordinator says it if the node does not answer.
-    match ask(net, of, timing, Question::Call(call), timing.call + timing.handshake).await? {
-        ToClient::Answer { node, answer } => Ok((node, answer)),
-        other => Err(misunderstood(&of.at, &other)),
+/// Calls systems of nodes, through the coordinator. Its connections stay for a while for the next call; there are as many as there are calls
+/// at a time.
+#[derive(Debug)]
+pub struct Caller<N: Network> {
+    net: N,
+    of: Meeting,
+    timing: Timing,
+    /// Connections on which no call is open, and since when. The latest is the last.
+    kept: Mutex<Vec<(Instant, Channel<N::Stream>)>>,
+}
+
+impl<N: Network> Caller<N> {
+    /// It connects when there is something to say.
+    pub fn new(net: N, of: Meeting, timing: Timing) -> Caller<N> {
+        Caller { net, of, timing, kept: Mutex::default() }
+    }
+
+    /// Calls a system of a node: the node's rank, and its answer.
+    ///
+    /// # Errors
+    /// Why it was not served.
+    pub async fn call(&self, call: Call) -> Result<(u32, Answer), CallError> {
+        let ask = Ask { cluster: self.of.cluster.clone(), question: Question::Call(call) };
+        let (channel, answer) = match self.again(&ask).await? {
+            Some(answered) => answered,
+            None => {
+                let mut channel = open_again(&self.net, &self.of, &self.timing, &Opening::Ask(ask)).await?;
+                let answer = self.answer(&mut channel).await?;
+                (channel, answer)
+            }
+        };
+        match answer {
+            ToClient::Answer { node, answer } => {
+                self.kept().push((Instant::now(), channel));
+                Ok((node, answer))
+            }
+            other => Err(misunderstood(&self.of.at, &other)),
+        }
+    }
+
+    /// Asks on a connection that was kept. None if there is none, or it ended before this was asked.
+    async fn again(&self, ask: &Ask) -> Result<Option<(Channel<N::Stream>, ToClient)>, CallError> {
+        let Some(mut channel) = self.take().await else { return Ok(None) };
+        let Out { kind, body } = Out::control(ask);
+        if channel.writer.write(kind, &body, self.timing.handshake).await.is_err() {
+            // What does not come as a whole is not looked at.
+            return Ok(None);
+        }
+        let answer = self.answer(&mut channel).await?;
+        Ok((answer != ToClient::Bye).then_some((channel, answer)))
+    }
+
+    /// A connection that was kept, and is not known to have ended.
+    async fn take(&self) -> Option<Channel<N::Stream>> {
+        loop {
+            let (since, mut channel) = self.kept().pop()?;
+            if since.elapsed() < self.timing.idle / 2 && is_silent(&mut channel).await {
+                return Some(channel);
+            }
+        }
+    }
+
+    fn kept(&self) -> std::sync::MutexGuard<'_, Vec<(Instant, Channel<N::Stream>)>> {
+        self.kept.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The coordinator says it if the node does not answer.
+    async fn answer(&self, channel: &mut Channel<N::Stream>) -> Result<ToClient, CallError> {
+        answer(channel, &self.of.at, self.timing.call + self.timing.handshake).await
+    }
+}
+
+/// Whether the coordinator has said no more than that it is there.
+async fn is_silent<S: AsyncRead + AsyncWrite + Unpin>(channel: &mut Channel<S>) -> bool {
+    loop {
+        match channel.reader.next(Duration::ZERO).await.map(|frame| decode(&frame.body)) {
+            Err(Ended::Silent(_)) => return true,
+            Ok(Ok(ToClient::Alive)) => {}
+            _ => return false,
+        }
     }
 }
 
 fn misunderstood(at: &Endpoint, answer: &ToClient) -> CallError {
-    let why = match answer {
-        ToClient::Refused(why) => return CallError::Refused { at: at.clone(), why: why.clone() },
-        _ => Ended::Message("it answers another question".to_string()),
-    };
-    CallError::Handshake { at: at.clone(), why: why.into() }
+    let at = at.clone();
+    match answer {
+        ToClient::Refused(why) => CallError::Refused { at, why: why.clone() },
+        _ => CallError::Unanswered { at, why: Ended::Message("it answers another question".to_string()) },
+    }
 }
 
 async fn ask<N: Network>(
@@ -184,8 +262,16 @@ async fn ask<N: Network>(
     patience: Duration,
 ) -> Result<ToClient, CallError> {
     let opening = Opening::Ask(Ask { cluster: of.cluster.clone(), question });
-    let mut channel = open_again(net, of, timing, &opening).await?;
-    let ended = |why: Ended| CallError::Handshake { at: of.at.clone(), why: why.into() };
+    answer(&mut open_again(net, of, timing, &opening).await?, &of.at, patience).await
+}
+
+/// The next thing that the coordinator says, but that it is there.
+async fn answer<S: AsyncRead + AsyncWrite + Unpin>(
+    channel: &mut Channel<S>,
+    at: &Endpoint,
+    patience: Duration,
+) -> Result<ToClient, CallError> {
+    let ended = |why| CallError::Unanswered { at: at.clone(), why };
     let end = Instant::now() + patience;
     loop {
         let left = end.saturating_duration_since(Instant::now());
@@ -222,8 +308,9 @@ mod tests {
             refused(Refusal::LostAmid { node: 1 }) && refused(Refusal::NoAnswer { node: 1, seconds: 30 })
         );
         assert!(!refused(Refusal::NotHere { node: 1 }) && !refused(Refusal::Full { most: 256 }));
-        let ended = |why| CallError::Handshake { at: at.clone(), why }.may_have_come();
-        assert!(ended(Ended::Closed.into()) && !ended(HandshakeError::Secret));
+        let (closed, at_first) = (Ended::Closed, HandshakeError::from(Ended::Closed));
+        assert!(CallError::Unanswered { at: at.clone(), why: closed }.may_have_come());
+        assert!(!CallError::Handshake { at: at.clone(), why: at_first }.may_have_come());
         assert!(!CallError::Unreachable { at: at.clone(), why: String::new() }.may_have_come());
     }
 }

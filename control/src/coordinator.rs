@@ -7,6 +7,8 @@
 //! (the module `doorkeeper`), take no memory for what they announce, and their lines in the log are bounded too.
 
 use crate::calls::Calls;
+pub use crate::clients::CLIENTS;
+use crate::clients::Clients;
 use crate::connection::{Out, Pace, QUEUE, converse};
 use crate::doorkeeper::Doorkeeper;
 use crate::frame::{Ended, Frame, Kind};
@@ -28,9 +30,6 @@ use std::time::Duration;
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::{JoinError, JoinSet};
 use tokio::time::Instant;
-
-/// How many clients may ask at a time.
-pub const CLIENTS: usize = 256;
 
 /// How many connections may be without proof at a time: all clients that may ask, which can come in the same moment, twice as many as there
 /// are nodes, and some.
@@ -119,6 +118,7 @@ impl Handle {
 enum Input {
     Opened(Opening, mpsc::Sender<Out>),
     FromNode(FromNode),
+    Asked(Ask),
     Data(Vec<u8>),
 }
 
@@ -188,7 +188,7 @@ impl<N: Network> Coordinator<N> {
             calls: Calls::new(self.number, timing.call),
             tasks: JoinSet::new(),
             conns: BTreeMap::new(),
-            clients: 0,
+            clients: Clients::new(timing.idle),
             began: Instant::now(),
             accepted: 0,
             coordinator: self,
@@ -201,7 +201,6 @@ impl<N: Network> Coordinator<N> {
 struct Conn {
     /// The queue of what it is told; none once it is being closed.
     out: Option<mpsc::Sender<Out>>,
-    client: bool,
 }
 
 struct Service<N: Network> {
@@ -219,7 +218,7 @@ struct Service<N: Network> {
     calls: Calls,
     tasks: JoinSet<Over>,
     conns: BTreeMap<ConnId, Conn>,
-    clients: usize,
+    clients: Clients,
     began: Instant,
     accepted: u64,
 }
@@ -238,7 +237,7 @@ impl<N: Network> Service<N> {
         let (tell, mut inputs) = mpsc::channel(QUEUE);
         loop {
             let counts = self.lines().into_iter().filter_map(|lines| lines.deadline()).min();
-            let deadlines = [self.roster.deadline(), self.calls.deadline(), counts];
+            let deadlines = [self.roster.deadline(), self.calls.deadline(), self.clients.deadline(), counts];
             let deadline = deadlines.into_iter().flatten().min();
             let deadline = deadline.map(|at| self.began + at);
             // In this order, so that the same events give the same run.
@@ -262,6 +261,8 @@ impl<N: Network> Service<N> {
                     self.roster.tick(now);
                     let late = self.calls.tick(now);
                     self.disappoint(late);
+                    let idle = self.clients.tick(now);
+                    self.let_go(idle);
                     self.lines().into_iter().for_each(|lines| lines.flush(now));
                 }
                 () = at(self.paused) => self.paused = None,
@@ -327,9 +328,8 @@ impl<N: Network> Service<N> {
                 self.door.complain(now, from, &why.to_string());
             }
             How::Ended(how) => {
-                if self.conns.remove(&conn).is_some_and(|conn| conn.client) {
-                    self.clients -= 1;
-                }
+                self.conns.remove(&conn);
+                self.clients.gone(conn);
                 let why = how.err().unwrap_or(Ended::Closed);
                 self.roster.gone(now, conn, &why.to_string());
                 let waited = self.calls.gone(conn);
@@ -344,15 +344,21 @@ impl<N: Network> Service<N> {
         match input {
             Input::Opened(Opening::Join(join), out) => {
                 self.door.leave(conn.0);
-                self.conns.insert(conn, Conn { out: Some(out), client: false });
+                self.conns.insert(conn, Conn { out: Some(out) });
                 self.roster.join(now, conn, from.ip(), join);
             }
             Input::Opened(Opening::Ask(ask), out) => {
                 self.door.leave(conn.0);
-                self.conns.insert(conn, Conn { out: Some(out), client: true });
-                self.clients += 1;
+                self.conns.insert(conn, Conn { out: Some(out) });
+                let idle = self.clients.come(conn);
+                self.let_go(idle);
                 self.answer(conn, from, ask);
             }
+            // One that was let go before this came is told so, and asks elsewhere; one whose question is open breaks the rules.
+            Input::Asked(ask) => match self.clients.ask_again(conn) {
+                true => self.answer(conn, from, ask),
+                false => self.close(conn),
+            },
             Input::FromNode(FromNode::Alive) => {}
             Input::FromNode(FromNode::Here) => self.roster.is_here(conn),
             Input::FromNode(FromNode::Report(report)) => self.roster.report(now, conn, report),
@@ -360,7 +366,7 @@ impl<N: Network> Service<N> {
                 if let Some((client, node)) = self.calls.answered(id, conn) {
                     self.roster.counts.answered += 1;
                     self.say(client, Out::control(&ToClient::Answer { node, answer }));
-                    self.close(client);
+                    self.clients.answered(now, client);
                 }
             }
             Input::FromNode(FromNode::Known(entries)) => {
@@ -378,7 +384,7 @@ impl<N: Network> Service<N> {
     fn answer(&mut self, conn: ConnId, from: SocketAddr, Ask { cluster, question }: Ask) {
         let here = &self.coordinator.config.terms.cluster;
         let refused = match question {
-            _ if self.clients > CLIENTS => Refusal::Full { most: CLIENTS as u32 },
+            _ if self.clients.are_too_many() => Refusal::Full { most: CLIENTS as u32 },
             _ if cluster.as_ref().is_some_and(|cluster| cluster != here) => {
                 Refusal::Cluster { coordinator: here.clone(), caller: cluster.unwrap_or_default() }
             }
@@ -421,6 +427,14 @@ impl<N: Network> Service<N> {
     fn disappoint(&mut self, clients: Vec<(ConnId, Refusal)>) {
         for (client, why) in clients {
             self.say(client, Out::control(&ToClient::Refused(why)));
+            self.close(client);
+        }
+    }
+
+    /// Closes connections of clients that ask nothing. What one asks before it hears of that is not looked at.
+    fn let_go(&mut self, clients: impl IntoIterator<Item = ConnId>) {
+        for client in clients {
+            self.say(client, Out::control(&ToClient::Bye));
             self.close(client);
         }
     }
@@ -497,6 +511,8 @@ impl<N: Network> Service<N> {
     async fn end(mut self) {
         self.roster.end(self.began.elapsed());
         self.act().await;
+        let idle = self.clients.let_go();
+        self.let_go(idle);
         for conn in self.conns.keys().copied().collect::<Vec<_>>() {
             self.say(conn, Out::control(&ToNode::Ending));
             self.close(conn);
@@ -533,10 +549,11 @@ async fn serve<S: tokio::io::AsyncRead + tokio::io::AsyncWrite + Unpin>(
         return over(How::Ended(Ok(())));
     }
     let Timing { beat, silence, linger, handshake, call, .. } = timing;
-    // A client says nothing after its question, and what it is told is short.
+    // A client says nothing while its question is open, and what it is told is short.
     let silence = if client { call + handshake } else { silence };
     let read = |frame: Frame| {
         let input = match frame.kind {
+            Kind::Control if client => Input::Asked(decode(&frame.body)?),
             Kind::Control => Input::FromNode(decode(&frame.body)?),
             Kind::Data => Input::Data(frame.body),
         };

@@ -21,7 +21,7 @@ use tokio::time::timeout;
 
 /// The version of everything that is said, here and in the calls that are passed on. It is another one whenever that changes, which a test
 /// of the program (`cli/src/language_tests.rs`) holds.
-pub const VERSION: u16 = 3;
+pub const VERSION: u16 = 4;
 
 const MAGIC: [u8; 4] = *b"WEFT";
 

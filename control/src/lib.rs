@@ -21,6 +21,7 @@
 //! | [`member`] | a node's side: join, stay, leave |
 //! | [`ask`] | a client's side: questions |
 //! | `calls` | calls of clients to systems of nodes that have not been answered |
+//! | `clients` | the connections of clients: those that ask, and those that stay for a while |
 //! | [`daemon`] | a node that lives: its configuration, its metrics, from its start to its leaving |
 
 pub mod ask;
@@ -37,6 +38,7 @@ pub mod secret;
 pub mod timing;
 
 mod calls;
+mod clients;
 mod connection;
 mod doorkeeper;
 mod keep;

@@ -191,7 +191,7 @@ pub enum ToNode {
 pub enum ToClient {
     /// The answer to [`Question::Status`].
     Status(Box<Status>),
-    /// The answer to [`Question::Call`].
+    /// The answer to [`Question::Call`]. The connection stays, for another [`Ask`].
     Answer {
         /// The node that it is from.
         node: u32,
@@ -202,6 +202,8 @@ pub enum ToClient {
     Refused(Refusal),
     /// No answer yet.
     Alive,
+    /// The connection ends, and no further question on it is looked at.
+    Bye,
 }
 
 /// A rank, as others see it.

@@ -17,6 +17,8 @@ pub struct Timing {
     pub probe: Duration,
     /// A node has so long to answer a client's call.
     pub call: Duration,
+    /// A client's connection that asks nothing is kept for so long; clients use one for half of it.
+    pub idle: Duration,
     /// One attempt to connect to an address takes at most so long, and so does the look for the addresses of a name.
     pub connect: Duration,
     /// The pause after a first failed attempt; it doubles with each, to [`Timing::pause_most`].
@@ -41,6 +43,7 @@ impl Default for Timing {
             handshake: millis(5_000),
             probe: millis(1_000),
             call: millis(30_000),
+            idle: millis(5_000),
             connect: millis(3_000),
             pause_first: millis(100),
             pause_most: millis(2_000),

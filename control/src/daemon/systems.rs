@@ -103,7 +103,9 @@ impl Desk {
         self.open.spawn(async move {
             let answer = match told.await {
                 Ok(answer) => answer,
-                Err(_) if is_passed => failed("the node's systems ended before they answered"),
+                Err(_) if is_passed => failed(
+                    "the node's systems ended before they answered: whether they did what was asked is not known",
+                ),
                 Err(_) => failed("the node has more calls than it takes: call again"),
             };
             (id, answer)

@@ -3,8 +3,14 @@
 use crate::cluster::{Cluster, draw, every_seed, ms, secret, terms};
 use crate::network::Simulated;
 use std::collections::BTreeMap;
+use std::io;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
 use tokio::task::JoinSet;
-use weft_control::ask;
+use tokio::time::sleep;
+use weft_control::ask::{CallError, Caller, Meeting};
 use weft_control::coordinator::{self, CLIENTS, Coordinator};
 use weft_control::daemon::config::Config;
 use weft_control::daemon::systems::{Request, Seat};
@@ -17,19 +23,23 @@ fn config() -> Config {
     Config::parse(text).expect("it is one")
 }
 
-/// A system that says what it hears; `think` it never answers, and `end` ends it.
+/// A system that says what it hears, or how often it has heard `count`; `think` it never answers, and `end` ends it.
 async fn echo(mut seat: Seat) -> Result<(), String> {
     let said = BTreeMap::from([("state".to_string(), "running".to_string())]);
     let report = Report { view: None, systems: BTreeMap::from([("echo".to_string(), said)]) };
     // Without a daemon there is nobody to tell.
     let _ = seat.reports.send(report).await;
-    let mut thoughts = Vec::new();
+    let (mut thoughts, mut count) = (Vec::new(), 0);
     loop {
         tokio::select! {
             biased;
             stopped = seat.stop.wait_for(|stop| *stop) => return stopped.map(drop).map_err(|why| why.to_string()),
             Some(Request { body, answer, .. }) = seat.calls.recv() => match body.as_slice() {
                 b"think" => thoughts.push(answer),
+                b"count" => {
+                    count += 1;
+                    drop(answer.send(Answer::Done(count.to_string().into_bytes())));
+                }
                 b"end" => return Err("a call has ended it".to_string()),
                 // Who asked may have gone.
                 _ => drop(answer.send(Answer::Done(body))),
@@ -57,11 +67,18 @@ fn call(cluster: &mut Cluster<'_>, host: &str, node: Option<u32>, system: &str, 
     cluster.program(host, move |net| asks(net, call.clone()));
 }
 
+fn meeting() -> Meeting {
+    let at = Endpoint::new("meet", weft_control::PORT);
+    Meeting { at, secret: secret(), cluster: Some("blue".to_string()) }
+}
+
 /// What a client is told.
 async fn asks(net: Simulated, call: Call) -> String {
-    let at = Endpoint::new("meet", weft_control::PORT);
-    let of = ask::Meeting { at, secret: secret(), cluster: Some("blue".to_string()) };
-    match ask::system(&net, &of, &Timing::default(), call).await {
+    answered(Caller::new(net, meeting(), Timing::default()).call(call).await)
+}
+
+fn answered(ended: Result<(u32, Answer), CallError>) -> String {
+    match ended {
         Ok((node, Answer::Done(body))) => format!("{node}: {}", String::from_utf8_lossy(&body)),
         Ok((node, Answer::Failed(failed))) => format!("{node} failed: {}", failed.why),
         Err(why) => why.to_string(),
@@ -153,6 +170,73 @@ fn as_many_clients_as_may_ask_at_a_time_are_all_answered_though_they_come_in_the
         assert_eq!(cluster.outcomes("login"), [CLIENTS.to_string()]);
         let log = cluster.log.of("meet");
         assert!(!log.iter().any(|line| line.contains("turned away")), "they know the secret: {log:#?}");
+        cluster.finish();
+    });
+}
+
+/// A network that counts how often somebody connects.
+#[derive(Clone)]
+struct Counted(Simulated, Arc<AtomicUsize>);
+
+impl Network for Counted {
+    type Stream = <Simulated as Network>::Stream;
+    type Listener = <Simulated as Network>::Listener;
+
+    async fn bind(&self, at: &Endpoint) -> io::Result<Self::Listener> {
+        self.0.bind(at).await
+    }
+
+    async fn resolve(&self, of: &Endpoint) -> io::Result<Vec<SocketAddr>> {
+        self.0.resolve(of).await
+    }
+
+    async fn connect(&self, to: SocketAddr) -> io::Result<Self::Stream> {
+        self.1.fetch_add(1, Ordering::Relaxed);
+        self.0.connect(to).await
+    }
+}
+
+/// A client calls, and calls again after each of the pauses; it keeps an idle connection for as long as it may. What it was told, and how often it
+/// has connected.
+async fn calls_again(net: Simulated, pauses: Vec<Duration>, idle: Duration) -> String {
+    let net = Counted(net, Arc::default());
+    let timing = Timing { idle, ..Timing::default() };
+    let caller = Caller::new(net.clone(), meeting(), timing);
+    let call = || Call { node: Some(2), system: "echo".to_string(), body: b"count".to_vec() };
+    let mut told = vec![answered(caller.call(call()).await)];
+    for pause in pauses {
+        sleep(pause).await;
+        told.push(answered(caller.call(call()).await));
+    }
+    format!("{} over {} connections", told.join(" "), net.1.load(Ordering::Relaxed))
+}
+
+#[test]
+fn who_calls_again_does_so_over_the_connection_that_it_has_unless_it_was_silent_for_long() {
+    every_seed(|seed| {
+        let mut cluster = met(seed);
+        let pauses = [0, 1, 2_000, 3_000, 10].map(ms).to_vec();
+        let idle = Timing::default().idle;
+        cluster.program("client", move |net| calls_again(net, pauses.clone(), idle));
+        let limit = cluster.sim.elapsed() + ms(6_000);
+        cluster.until_that(limit, "the client is told", |c| !c.outcomes("client").is_empty());
+        assert_eq!(cluster.outcomes("client"), ["2: 1 2: 2 2: 3 2: 4 2: 5 2: 6 over 2 connections"]);
+        cluster.finish();
+    });
+}
+
+#[test]
+fn a_question_that_crosses_the_word_that_its_connection_ends_is_asked_once() {
+    every_seed(|seed| {
+        let mut cluster = met(seed);
+        // It takes a connection for its own for longer than the coordinator does.
+        let pauses: Vec<Duration> = (0..20).map(|each| ms(draw(seed, each, 4_950, 5_050))).collect();
+        cluster.program("client", move |net| calls_again(net, pauses.clone(), ms(20_000)));
+        let limit = cluster.sim.elapsed() + ms(110_000);
+        cluster.until_that(limit, "the client is told", |c| !c.outcomes("client").is_empty());
+        let told = cluster.outcomes("client").remove(0);
+        let each: Vec<String> = (1..=21).map(|number| format!("2: {number}")).collect();
+        assert!(told.starts_with(&each.join(" ")), "{told}");
         cluster.finish();
     });
 }

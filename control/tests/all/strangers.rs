@@ -67,7 +67,7 @@ fn a_program_that_is_stopped_before_it_has_said_who_it_is_is_no_stranger() {
         cluster.until(ms(1_000 + draw(seed, 1, 0, 700)));
         cluster.program("client", move |net| async move {
             let mut stream = connect(&net).await;
-            stream.write_all(b"WEFT\x00\x03").await.expect("nobody has closed yet");
+            stream.write_all(b"WEFT\x00\x04").await.expect("nobody has closed yet");
             // It ends, and its connection with it.
             "stopped".to_string()
         });
@@ -84,7 +84,7 @@ fn another_version_of_the_protocol_is_told_ours() {
         b"WEFT\x00\x07",
         6,
         ms(300),
-        "WARN turned away 192.168.0.4: it speaks version 7 of the control protocol, and this program 3: install the same one \
+        "WARN turned away 192.168.0.4: it speaks version 7 of the control protocol, and this program 4: install the same one \
          on all machines",
     );
 }
@@ -93,7 +93,7 @@ fn another_version_of_the_protocol_is_told_ours() {
 fn a_stranger_that_announces_four_gigabytes_is_turned_away_for_its_proof() {
     sends(
         &[
-            b'W', b'E', b'F', b'T', 0, 3, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255,
+            b'W', b'E', b'F', b'T', 0, 4, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255,
             255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255,
             255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255,
             255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255,
