@@ -63,7 +63,7 @@ impl Clients {
     pub fn tick(&mut self, now: Duration) -> Vec<ConnId> {
         let late = self.idle.iter().filter(|(_, since)| **since + self.keep <= now);
         let late: Vec<ConnId> = late.map(|(conn, _)| *conn).collect();
-        late.iter().for_each(|conn| drop(self.idle.remove(conn)));
+        self.idle.retain(|_, since| *since + self.keep > now);
         late
     }
 

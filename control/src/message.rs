@@ -19,14 +19,33 @@ pub const BLOB: usize = 4_096;
 /// The most bytes of a report, as JSON.
 pub const REPORT: usize = 16 * 1_024;
 
-/// The most bytes of a call to a system, and of its answer. They travel as hexadecimal digits, which must fit into one message.
+/// The most bytes of a call to a system, and of its answer. They travel as text (RFC 4648), which must fit into one message.
 pub const CALL: usize = 100 * 1_024;
 
-/// So many entries of a roster travel in one message, each with at most [`BLOB`] bytes in hexadecimal digits.
+/// So many entries of a roster travel in one message, each with at most [`BLOB`] bytes as text.
 pub const ENTRIES: usize = 256;
 
 /// So many entries travel in one message of a node's, which is shorter.
 pub const KNOWN: usize = 16;
+
+/// Bytes in a message: as text in base 64, which JSON leaves as it is.
+pub mod bytes {
+    use base64::prelude::{BASE64_STANDARD, Engine};
+    use serde::de::Error;
+    use serde::{Deserialize, Deserializer, Serializer};
+    use std::borrow::Cow;
+
+    /// Bytes as text.
+    pub fn serialize<S: Serializer>(bytes: &[u8], to: S) -> Result<S::Ok, S::Error> {
+        to.serialize_str(&BASE64_STANDARD.encode(bytes))
+    }
+
+    /// Bytes of such text.
+    pub fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<u8>, D::Error> {
+        let text = Cow::<'de, str>::deserialize(from)?;
+        BASE64_STANDARD.decode(text.as_bytes()).map_err(D::Error::custom)
+    }
+}
 
 /// Why a node is lost that the last coordinator knew.
 pub const NOT_COME: &str = "it did not come to the new coordinator";
@@ -37,7 +56,7 @@ pub const NOT_COME: &str = "it did not come to the new coordinator";
 pub enum Opening {
     /// A node joins.
     Join(Join),
-    /// A client asks, is answered, and goes.
+    /// A client asks.
     Ask(Ask),
 }
 
@@ -59,7 +78,7 @@ pub struct Join {
     /// Where peers find it, if not where it calls from.
     pub address: Option<IpAddr>,
     /// What peers need to connect to its adapters; opaque here.
-    #[serde(with = "hex")]
+    #[serde(with = "bytes")]
     pub blob: Vec<u8>,
 }
 
@@ -90,7 +109,7 @@ pub struct Call {
     /// The system.
     pub system: String,
     /// What it is to do, in the system's own language; at most [`CALL`] bytes.
-    #[serde(with = "hex")]
+    #[serde(with = "bytes")]
     pub body: Vec<u8>,
 }
 
@@ -99,7 +118,7 @@ pub struct Call {
 #[serde(rename_all = "kebab-case")]
 pub enum Answer {
     /// It was done; in the system's own language, at most [`CALL`] bytes.
-    Done(#[serde(with = "hex")] Vec<u8>),
+    Done(#[serde(with = "bytes")] Vec<u8>),
     /// It was not, or nobody knows.
     Failed(Failed),
 }
@@ -176,7 +195,7 @@ pub enum ToNode {
         /// The system.
         system: String,
         /// What it is to do.
-        #[serde(with = "hex")]
+        #[serde(with = "bytes")]
         body: Vec<u8>,
     },
     /// The answer to [`FromNode::Leave`].
@@ -216,7 +235,7 @@ pub struct Entry {
     /// Where it is.
     pub address: IpAddr,
     /// What it gave others about its adapters.
-    #[serde(with = "hex")]
+    #[serde(with = "bytes")]
     pub blob: Vec<u8>,
     /// Whether it is there.
     pub presence: Presence,

@@ -10,6 +10,7 @@ use crate::exit::Failure;
 use crate::interrupt;
 use crate::taken::Address;
 use crate::troubles::Told;
+use base64::prelude::{BASE64_STANDARD, Engine as _};
 use std::cell::RefCell;
 use std::io::{ErrorKind, Write};
 use std::marker::PhantomData;
@@ -164,9 +165,13 @@ impl<S: System> Bootstrap<S> {
     fn acquaint(&mut self, mesh: &Mesh<Hw>, context: &HwContext) -> Result<(), Failure> {
         let gid_index = context.usable_gid(context.port()).map_err(Failure::unfinished)?;
         let introduced = mesh.introduce(gid_index).map_err(Failure::unfinished)?;
-        self.say(&ToCoordinator::Cards(introduced.cards().iter().map(hex::encode).collect()))?;
+        self.say(&ToCoordinator::Cards(
+            introduced.cards().iter().map(|card| BASE64_STANDARD.encode(card)).collect(),
+        ))?;
         let cards = self.wait_for(|message| match message {
-            ToNode::Cards(cards) => Some(cards.iter().map(hex::decode).collect::<Result<Vec<_>, _>>()),
+            ToNode::Cards(cards) => {
+                Some(cards.iter().map(|card| BASE64_STANDARD.decode(card)).collect::<Result<Vec<_>, _>>())
+            }
             _ => None,
         })?;
         let receiving = introduced.receive(&cards.map_err(lost)?).map_err(Failure::unfinished)?;

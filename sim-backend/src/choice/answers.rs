@@ -1,6 +1,6 @@
 //! Answers as a list: recorded from one run, given again in another, saved as text.
 
-use super::{Choice, EventId};
+use super::Choice;
 use std::cell::{Ref, RefCell};
 use std::fmt::{self, Write as _};
 use std::rc::Rc;
@@ -58,8 +58,8 @@ impl Recorded {
 }
 
 impl Choice for Recorded {
-    fn schedule(&mut self, enabled: &[EventId]) -> usize {
-        self.below(enabled.len() as u64) as usize
+    fn schedule(&mut self, enabled: usize) -> usize {
+        self.below(enabled as u64) as usize
     }
     fn pick(&mut self, _label: &'static str, n: u64) -> u64 {
         self.below(n)
@@ -186,9 +186,9 @@ impl<C: Choice> Recording<C> {
 }
 
 impl<C: Choice> Choice for Recording<C> {
-    fn schedule(&mut self, enabled: &[EventId]) -> usize {
+    fn schedule(&mut self, enabled: usize) -> usize {
         let index = self.inner.schedule(enabled);
-        self.note(index as u64, enabled.len() as u64);
+        self.note(index as u64, enabled as u64);
         index
     }
     fn pick(&mut self, label: &'static str, n: u64) -> u64 {

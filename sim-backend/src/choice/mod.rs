@@ -24,8 +24,8 @@ pub struct EventId(pub u64);
 
 /// Answers every question that a run leaves open.
 pub trait Choice {
-    /// Which of the events that could happen now happens first: an index into `enabled`, which is not empty.
-    fn schedule(&mut self, enabled: &[EventId]) -> usize;
+    /// Which of so many events that could happen now, at least one, happens first. They are in the order in which they were scheduled.
+    fn schedule(&mut self, enabled: usize) -> usize;
 
     /// A number below `n`, which is at least 1. `label` says what for.
     fn pick(&mut self, label: &'static str, n: u64) -> u64;
@@ -48,7 +48,7 @@ pub trait Choice {
 }
 
 impl<C: Choice + ?Sized> Choice for Box<C> {
-    fn schedule(&mut self, enabled: &[EventId]) -> usize {
+    fn schedule(&mut self, enabled: usize) -> usize {
         (**self).schedule(enabled)
     }
     fn pick(&mut self, label: &'static str, n: u64) -> u64 {
@@ -60,7 +60,7 @@ impl<C: Choice + ?Sized> Choice for Box<C> {
 }
 
 impl<C: Choice + ?Sized> Choice for &mut C {
-    fn schedule(&mut self, enabled: &[EventId]) -> usize {
+    fn schedule(&mut self, enabled: usize) -> usize {
         (**self).schedule(enabled)
     }
     fn pick(&mut self, label: &'static str, n: u64) -> u64 {
@@ -84,8 +84,8 @@ impl Seeded {
 
 impl Choice for Seeded {
     #[inline]
-    fn schedule(&mut self, enabled: &[EventId]) -> usize {
-        self.0.below(enabled.len() as u64) as usize
+    fn schedule(&mut self, enabled: usize) -> usize {
+        self.0.below(enabled as u64) as usize
     }
     #[inline]
     fn pick(&mut self, _label: &'static str, n: u64) -> u64 {
@@ -98,7 +98,7 @@ impl Choice for Seeded {
 pub struct First;
 
 impl Choice for First {
-    fn schedule(&mut self, _enabled: &[EventId]) -> usize {
+    fn schedule(&mut self, _enabled: usize) -> usize {
         0
     }
     fn pick(&mut self, _label: &'static str, _n: u64) -> u64 {
@@ -145,8 +145,8 @@ impl Bytes {
 }
 
 impl Choice for Bytes {
-    fn schedule(&mut self, enabled: &[EventId]) -> usize {
-        self.below(enabled.len() as u64) as usize
+    fn schedule(&mut self, enabled: usize) -> usize {
+        self.below(enabled as u64) as usize
     }
     fn pick(&mut self, _label: &'static str, n: u64) -> u64 {
         self.below(n)

@@ -28,7 +28,6 @@ pub(crate) enum Driver {
 /// What a driver keeps beside the state: room for what it does over and over, and what the present event has done.
 #[derive(Debug, Default)]
 pub(crate) struct Scratch {
-    pub timed: super::timed::Room,
     pub untimed: Transition,
 }
 

@@ -5,7 +5,6 @@ mod wire;
 
 use super::World;
 use super::events::{Code, Event, Happened};
-use crate::choice::EventId;
 use crate::hca::{HcaId, Key, Qp};
 use crate::in_place::clone_in_place;
 use crate::wheel::Wheel;
@@ -28,12 +27,6 @@ pub(crate) struct Timed {
 }
 
 clone_in_place! { Timed { events, ready, is_chosen, regions, in_turn } }
-
-/// Room for the identities of events that could happen now.
-#[derive(Debug, Default)]
-pub(crate) struct Room {
-    enabled: Vec<EventId>,
-}
 
 impl Timed {
     pub fn new(is_chosen: bool) -> Timed {
@@ -71,44 +64,10 @@ impl World {
         let index = match timed.ready.len() {
             0 => return None,
             1 => 0,
-            _ => self.choose_ready(),
+            // They may be thousands, of which most were overtaken.
+            count => self.choice.schedule(count).min(count - 1),
         };
-        let timed = self.state.driver.if_timed_mut()?;
         Some(timed.ready.remove(index).event())
-    }
-
-    /// Asks which of those that wait happens next.
-    fn choose_ready(&mut self) -> usize {
-        let Some(timed) = self.state.driver.if_timed() else { return 0 };
-        let mut enabled = std::mem::take(&mut self.scratch.timed.enabled);
-        enabled.clear();
-        enabled.extend(timed.ready.iter().map(|code| self.identity(code.event())));
-        let index = self.choice.schedule(&enabled).min(enabled.len() - 1);
-        self.scratch.timed.enabled = enabled;
-        index
-    }
-
-    /// An event's identity, the same in every run in which the same things happened before.
-    fn identity(&self, event: Event) -> EventId {
-        let qp = |hca: HcaId, place: u32| {
-            let num = self.state.hcas[hca.0 as usize].qps.at(place).map_or(0, |(_, qp)| qp.num.0);
-            u64::from(hca.0) << 24 | u64::from(num)
-        };
-        let (kind, what) = match event {
-            Event::Deliver(flow) => (1, self.state.flows.at(flow).map_or(0, |(_, flow)| flow.id)),
-            Event::OutOfOrder(place) => {
-                (2, self.state.out_of_order.at(place).map_or(0, |(_, out_of_order)| out_of_order.id))
-            }
-            Event::Service(hca, key) => (3, qp(hca, key)),
-            Event::Timer(hca, key) => (4, qp(hca, key)),
-            Event::Step(node) => (5, u64::from(node.0)),
-            Event::Fault(id) => (6, u64::from(id.0)),
-            Event::CmTimer(hca) => (7, u64::from(hca.0)),
-            Event::StreamTimer(id) => (8, u64::from(id.0)),
-            Event::Segment(place) => (9, self.state.segments.at(place).map_or(0, |(_, segment)| segment.0)),
-            Event::Disk(node, call) => (10, u64::from(node.0) << 32 | u64::from(call)),
-        };
-        EventId(kind << 60 | (what & ((1 << 60) - 1)))
     }
 
     /// Lets an event happen.
