@@ -67,28 +67,31 @@ impl Coding {
 
     /// Writes the bytes that begin at a position.
     pub fn fill(self, at: u64, bytes: &mut [u8]) {
-        self.each(at, bytes, |byte, coded| *byte = coded);
+        let (head, rest) = bytes.split_at_mut(to_a_word(at, bytes.len()));
+        head.copy_from_slice(&self.word(at / 8)[(at % 8) as usize..][..head.len()]);
+        let (words, tail) = rest.as_chunks_mut::<8>();
+        let mut number = at.div_ceil(8);
+        for word in words {
+            *word = self.word(number);
+            number += 1;
+        }
+        tail.copy_from_slice(&self.word(number)[..tail.len()]);
     }
 
     /// Whether bytes are those that begin at a position.
     pub fn is_at(self, at: u64, bytes: &[u8]) -> bool {
-        let mut right = true;
-        self.each(at, bytes.iter(), |byte, coded| right &= *byte == coded);
-        right
+        let (head, rest) = bytes.split_at(to_a_word(at, bytes.len()));
+        let (words, tail) = rest.as_chunks::<8>();
+        let first = at.div_ceil(8);
+        let is_word = |(number, word): (u64, &[u8; 8])| *word == self.word(number);
+        *head == self.word(at / 8)[(at % 8) as usize..][..head.len()]
+            && (first..).zip(words).all(is_word)
+            && *tail == self.word(first + words.len() as u64)[..tail.len()]
     }
-
-    fn each<T>(self, at: u64, bytes: impl IntoIterator<Item = T>, mut run: impl FnMut(T, u8)) {
-        let (mut number, mut skip) = (at / 8, (at % 8) as usize);
-        let mut word = self.word(number);
-        for byte in bytes {
-            if skip == 8 {
-                number += 1;
-                (word, skip) = (self.word(number), 0);
-            }
-            run(byte, word[skip]);
-            skip += 1;
-        }
-    }
+}
+/// How many of so many bytes lie before the first multiple of eight.
+fn to_a_word(at: u64, len: usize) -> usize {
+    ((at.next_multiple_of(8) - at) as usize).min(len)
 }
 
 /// A number without a pattern (the finalizer of SplitMix64).
@@ -115,6 +118,25 @@ mod tests {
         assert!(!Coding::of(RequestId { number: 4, ..request }, Way::There).is_at(5, &bytes));
         bytes[999] ^= 1;
         assert!(!coding.is_at(5, &bytes));
+    }
+
+    #[test]
+    fn a_byte_is_the_same_in_whatever_pieces_a_stream_is_written_and_read() {
+        let coding = Coding(7);
+        let mut whole = [0; 64];
+        coding.fill(0, &mut whole);
+        for (from, to) in (0..=64).flat_map(|from| (from..=64).map(move |to| (from, to))) {
+            let mut part = whole;
+            let part = &mut part[from..to];
+            assert!(coding.is_at(from as u64, part), "{from}..{to}");
+            part.fill(0);
+            coding.fill(from as u64, part);
+            assert_eq!(*part, whole[from..to], "{from}..{to}");
+            if let Some(last) = part.last_mut() {
+                *last ^= 1;
+                assert!(!coding.is_at(from as u64, part), "{from}..{to}");
+            }
+        }
     }
 
     #[test]
