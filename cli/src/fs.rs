@@ -112,9 +112,11 @@ fn mv(door: &Door, from: &str, asked: &str, replaces: bool) -> Result<(), Failur
     let (from, to) = (check(from)?, check_directory(asked)?);
     let to = match lists(door, &to) {
         Ok(()) => check(&format!("{to}/{}", last(from.as_str())))?,
+        // Whether it is one nobody knows.
+        Err(why) if why.exit() != Exit::BadInput => return Err(why),
         // A directory may be given a path with a slash at its end.
-        Err(why) if asked.ends_with('/') && lists(door, &from).is_err() => {
-            return Err(no_directory(asked, why));
+        Err(_) if asked.ends_with('/') => {
+            lists(door, &from).map(|()| to).map_err(|why| no_directory(asked, why))?
         }
         Err(_) => to,
     };
@@ -183,39 +185,52 @@ impl Put<'_> {
         // Before anything is removed.
         let (reader, size) = opened(from)?;
         self.may_be_made(force)?;
-        let name = self.path.as_str();
         let part = part_of(self.path, secret::number().map_err(Failure::unfinished)?);
         let handle = self.create(&part, layout).map_err(|unserved| self.not_made(&part, unserved))?;
-        let named = self.fill(reader, (&part, handle), size).and_then(|size| {
-            let (from, to) = (part.clone(), name.to_string());
-            done(&ask(self.door, &Request::Rename { from, to, replaces: force })?).map(|()| size)
+        // Where there is no part, its directory may have been given another path.
+        let moved =
+            || format!("{part} may be left where its directory is by now, to be removed by weft fs rm");
+        let filled = self.fill(reader, (&part, handle), (from, size));
+        let size = filled.map_err(|why| self.not_put(&part, why, |_| Some(moved())))?;
+        let named = self.give_name(&part, force);
+        // Where there is no part, it may have its own name already.
+        let named = named.map_err(|Unserved { why, came }| {
+            self.not_put(&part, why, |_| (came == Came::ToNothing).then(moved))
         });
-        // The node that was asked may be what failed. Where there is no part, it has its own name already.
-        named.map_err(|why| self.not_put(&part, why, self.remove(None, &part) == Found::Unknown))
+        named.map(|()| size)
     }
 
-    /// Removes what a call may have made that was not served. As long as that may be under way, only its node does this behind it, and
-    /// another one that finds nothing proves nothing.
+    /// Why a part was not made. As long as the call may be under way that was to make it, only its node removes it behind that, and another
+    /// one that finds nothing proves nothing.
     fn not_made(&self, part: &str, Unserved { why, came }: Unserved) -> Failure {
-        if came == Came::ToNothing {
-            return self.not_put(part, why, false);
+        match came {
+            Came::ToNothing => self.of_its_own(part, why),
+            _ => self.not_put(part, why, |by_its_node| {
+                (came == Came::Unknown || !by_its_node).then(|| left(part))
+            }),
         }
-        let may_be_left = match self.remove(self.door.node, part) {
-            Found::Something => false,
-            Found::Nothing => came == Came::Unknown,
-            Found::Unknown => self.door.node.is_none() || self.remove(None, part) != Found::Something,
-        };
-        self.not_put(part, why, may_be_left)
     }
 
-    /// Why the file was not put, by its own name, and the part of it that may be left.
-    fn not_put(&self, part: &str, why: Failure, may_be_left: bool) -> Failure {
+    /// Why the file was not put. Its part is removed by the node that was asked for it or, if that is what failed, by another one. What may
+    /// be left is said: where there is no part, what `nothing` says of that, by whether the part's own node has looked.
+    fn not_put(&self, part: &str, why: Failure, nothing: impl Fn(bool) -> Option<String>) -> Failure {
+        let (found, by_its_node) = match self.remove(self.door.node, part) {
+            Found::Unknown if self.door.node.is_some() => (self.remove(None, part), false),
+            found => (found, true),
+        };
+        let left = match found {
+            Found::Something => None,
+            Found::Nothing => nothing(by_its_node),
+            Found::Unknown => Some(left(part)),
+        };
+        let why = self.of_its_own(part, why);
+        left.into_iter().fold(why, Failure::and)
+    }
+
+    /// The same of the file's own name.
+    fn of_its_own(&self, part: &str, why: Failure) -> Failure {
         let name = self.path.as_str();
-        let why = why.saying(name, &format!("{part} to {name}")).saying(name, part);
-        match may_be_left {
-            true => why.and(format_args!("{part} may be left, to be removed by weft fs rm")),
-            false => why,
-        }
+        why.saying(name, &format!("{part} to {name}")).saying(name, part)
     }
 
     /// Has a node remove the part, whatever the user asks meanwhile.
@@ -250,18 +265,26 @@ impl Put<'_> {
         }
     }
 
+    /// Gives the part the file's own name.
+    fn give_name(&self, part: &str, replaces: bool) -> Result<(), Unserved> {
+        let rename = Request::Rename { from: part.to_string(), to: self.path.to_string(), replaces };
+        let answer = self.door.call(self.door.node, FILES, rename.to_bytes(), Some(rename.about()))?;
+        let done = reply(answer).and_then(|reply| done(&reply));
+        done.map_err(|why| Unserved { why, came: Came::Unknown })
+    }
+
     fn fill(
         &self,
-        from: Box<dyn Read + Send>,
+        reader: Box<dyn Read + Send>,
         (part, handle): (&str, Handle),
-        size: Option<u64>,
+        (from, size): (&Path, Option<u64>),
     ) -> Result<u64, Failure> {
         let mut progress = Progress::begin(self.quiet);
         let mut calls = Calls::new(self.door, FILES, AT_ONCE);
-        let pieces = pieces(from);
+        let pieces = pieces(reader);
         let mut at = 0;
         loop {
-            let bytes = next(&pieces)?;
+            let bytes = next(&pieces, from)?;
             let len = bytes.len() as u64;
             if len == 0 {
                 break;
@@ -293,6 +316,11 @@ fn is_there<T>(looked_at: Result<T, Failure>) -> Result<bool, Failure> {
         Err(why) if why.exit() == Exit::BadInput => Ok(false),
         other => other.map(|_| true),
     }
+}
+
+/// What may be left.
+fn left(part: &str) -> String {
+    format!("{part} may be left, to be removed by weft fs rm")
 }
 
 /// What came of the removal of a part.
@@ -336,11 +364,15 @@ fn pieces(mut from: Box<dyn Read + Send>) -> Receiver<io::Result<Vec<u8>>> {
     pieces
 }
 
-/// The next piece, unless the user asks to stop.
-fn next(pieces: &Receiver<io::Result<Vec<u8>>>) -> Result<Vec<u8>, Failure> {
+/// The next piece of a file, unless the user asks to stop.
+fn next(pieces: &Receiver<io::Result<Vec<u8>>>, from: &Path) -> Result<Vec<u8>, Failure> {
+    let failed = |why| match from == Path::new("-") {
+        true => Failure::unfinished(format!("cannot read standard input: {why}")),
+        false => Failure::unfinished(why).at(from.display()),
+    };
     loop {
         match pieces.recv_timeout(interrupt::LOOK) {
-            Ok(piece) => return piece.map_err(Failure::unfinished),
+            Ok(piece) => return piece.map_err(failed),
             Err(RecvTimeoutError::Timeout) if interrupt::requested() => return Err(Failure::interrupted()),
             Err(RecvTimeoutError::Timeout) => {}
             Err(RecvTimeoutError::Disconnected) => return Ok(Vec::new()),

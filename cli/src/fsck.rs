@@ -27,6 +27,8 @@ struct Checked {
     store: String,
     cluster: String,
     server: u32,
+    /// Over how many file servers its files are placed, if it says.
+    servers: Option<u32>,
     names: usize,
     /// Its directories but the root.
     directories: usize,
@@ -44,6 +46,7 @@ pub fn run(args: &FsckArgs) -> Result<Exit, Failure> {
     let directory = Directory::look(&args.store).map_err(not_looked_at)?;
     let (place, id) = (args.store.display().to_string(), directory.id().clone());
     let read = |why: &dyn std::fmt::Display| Failure::unfinished(format!("{place}: {why}"));
+    let servers = directory.servers().map_err(not_looked_at)?;
     let strangers = directory.strangers().map_err(|why| read(&why))?;
     let mut sizes = Vec::new();
     for object in directory.objects().map_err(|why| read(&why))? {
@@ -64,6 +67,7 @@ pub fn run(args: &FsckArgs) -> Result<Exit, Failure> {
         store: place,
         cluster: id.cluster,
         server: id.server,
+        servers,
         names: report.names.len(),
         directories: report.directories.len(),
         objects: report.objects,
@@ -118,6 +122,10 @@ fn findings(store: &Path, report: &StoreReport, strangers: &[String]) -> Vec<Fin
         };
         all.push(found(log_object(log), what, true));
     }
+    for file in &report.ended {
+        let what = "the object of a file that has ended; the server's next start removes it".to_string();
+        all.push(found(ObjectName(file.0), what, true));
+    }
     for file in &report.strangers {
         let what = "the object of a file that has ended: nobody can reach it".to_string();
         all.push(found(ObjectName(file.0), what, false));
@@ -129,9 +137,10 @@ fn findings(store: &Path, report: &StoreReport, strangers: &[String]) -> Vec<Fin
 }
 
 fn text(checked: &Checked) -> String {
-    let Checked { store, cluster, server, names, directories, objects, bytes, log, committed, findings } =
-        checked;
-    let mut text = format!("{store}: the store of server {server} of cluster '{cluster}'\n");
+    let Checked { store, cluster, server, names, directories, objects, bytes, log, committed, .. } = checked;
+    let findings = &checked.findings;
+    let of = checked.servers.map_or(String::new(), |servers| format!(" of {servers}"));
+    let mut text = format!("{store}: the store of server {server}{of} of cluster '{cluster}'\n");
     let files = format!("{} objects of files with {} bytes", count(*objects), count(*bytes));
     let _ = match log {
         Some(log) => {

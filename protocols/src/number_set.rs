@@ -2,6 +2,7 @@
 //! those that have ended takes as little room as there are gaps in it.
 
 use std::collections::BTreeMap;
+use std::ops::RangeInclusive;
 
 /// Numbers: by the first of a range the last one. No two ranges are neighbours.
 #[derive(Clone, Debug, Default, Hash)]
@@ -14,13 +15,25 @@ impl NumberSet {
 
     /// Puts a number in, and makes one range of what it joins.
     pub fn insert(&mut self, number: u64) {
-        if self.contains(number) {
-            return;
+        self.insert_all(number..=number);
+    }
+
+    /// Puts all numbers of a range in, which has one at least, and makes one range of all that they join.
+    pub fn insert_all(&mut self, range: RangeInclusive<u64>) {
+        let (mut first, mut last) = range.into_inner();
+        while let Some((&from, &to)) = self.0.range(..=last.saturating_add(1)).next_back()
+            && to.saturating_add(1) >= first
+        {
+            self.0.remove(&from);
+            (first, last) = (first.min(from), last.max(to));
         }
-        let before = self.0.range(..number).next_back().filter(|(_, last)| **last + 1 == number);
-        let first = before.map_or(number, |(first, _)| *first);
-        let behind = number.checked_add(1).and_then(|next| self.0.remove(&next));
-        self.0.insert(first, behind.unwrap_or(number));
+        self.0.insert(first, last);
+    }
+
+    /// From which number on all up to this one are in the set; this one, if it is not.
+    pub fn first(&self, number: u64) -> u64 {
+        let range = self.0.range(..=number).next_back().filter(|(_, last)| number <= **last);
+        range.map_or(number, |(first, _)| *first)
     }
 
     /// All of them, in ascending order.
@@ -53,15 +66,17 @@ mod tests {
     proptest! {
         #[test]
         fn ranges_have_what_was_put_in_and_no_two_are_neighbours(
-            put_in in prop::collection::vec(0u64..60, 0..80)
+            put_in in prop::collection::vec((0u64..60, prop_oneof![4 => Just(0u64), 1 => 0u64..9]), 0..80)
         ) {
             let (mut numbers, mut set) = (NumberSet::default(), BTreeSet::new());
-            for number in put_in {
-                numbers.insert(number);
-                set.insert(number);
+            for (number, more) in put_in {
+                numbers.insert_all(number..=number + more);
+                set.extend(number..=number + more);
                 prop_assert!(numbers.iter().eq(set.iter().copied()));
                 let begins = |number: &u64| number.checked_sub(1).is_none_or(|before| !set.contains(&before));
                 prop_assert_eq!(numbers.ranges(), set.iter().filter(|number| begins(number)).count());
+                let first = (0..=number).rev().take_while(|before| set.contains(before)).last();
+                prop_assert_eq!(Some(numbers.first(number)), first);
             }
             prop_assert!((0..70).all(|number| numbers.contains(number) == set.contains(&number)));
         }

@@ -155,16 +155,12 @@ impl<V: Backend> Engine<V> {
         self.say(&Frame { kind, call, body });
     }
 
-    /// Leaves the members; the thread ends once they have begun without this node, or have had the time to.
+    /// Leaves the members; the thread ends once they have begun without this node and have heard what it said, or have had the time to.
     async fn leave(self: Rc<Self>) {
         if self.stopping.replace(true) {
             return;
         }
-        self.services.leave();
-        let end = self.rt.now() + FAREWELL;
-        while !self.services.has_left() && self.rt.now() < end {
-            self.rt.sleep(Nanos::from_millis(10)).await;
-        }
+        self.services.leave(self.rt.now() + FAREWELL).await;
         self.rt.shutdown();
     }
 

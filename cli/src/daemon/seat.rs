@@ -21,7 +21,8 @@ use weft_control::message::{Answer, Entry, Failed, Report};
 /// They cannot begin, ended by themselves, or nobody reaches them any more; why, in one line.
 pub async fn run(mut seat: Seat, setup: Setup, config: &Config) -> Result<(), String> {
     let members = seat.members.clone();
-    let mut lost = pin!(machine::lost(&setup.on, config, || members.borrow().coordinator, machine::LOOK));
+    let is_there = || members.borrow().coordinator;
+    let mut lost = pin!(machine::lost((setup.rank, &setup.on), config, is_there, machine::LOOK));
     let met = tokio::select! {
         biased;
         met = met(&mut seat, &setup, config.cluster.nodes) => met?,

@@ -16,6 +16,9 @@ use weft_verbs::{Nanos, Verbs};
 /// How long a node that is out waits before it begins anew, and before it tries that again.
 const PAUSE: Nanos = Nanos::from_secs(1);
 
+/// How often a node that leaves looks whether it has.
+const LOOK: Nanos = Nanos::from_millis(10);
+
 /// One incarnation.
 struct Life<V: Verbs> {
     mesh: Mesh<V>,
@@ -126,14 +129,22 @@ impl<V: Verbs> Segments<V> {
         Ok(reply.to_bytes())
     }
 
-    /// Tells the others that this node leaves.
-    pub fn leave(&self) {
+    /// Has this node leave the others: waits until they go on without it and have heard what it said, and no longer than until then. The view
+    /// without it may have been its own to tell.
+    pub async fn leave(&self, end: Nanos) {
         self.leaves.set(true);
         self.life().inspect(|life| life.members.leave());
+        while !self.has_left() && self.rt.now() < end {
+            self.rt.sleep(LOOK).await;
+        }
+        if let Some(mesh) = self.mesh() {
+            // What does not arrive in time is lost as if the node had died.
+            let _ = self.rt.deadline(end, mesh.all_received()).await;
+        }
     }
 
     /// Whether the others go on without this node, or there are none.
-    pub fn has_left(&self) -> bool {
+    fn has_left(&self) -> bool {
         self.life().is_none_or(|life| {
             life.members.is_out() || life.members.view().is_none_or(|view| view.members.len() < 2)
         })
@@ -243,7 +254,7 @@ mod tests {
     use weft_protocols::rt::RtConfig;
     use weft_protocols::transport::Rank;
     use weft_sim::choice::Seeded;
-    use weft_sim::fault::Fault;
+    use weft_sim::fault::{Fault, Link, Way};
     use weft_sim::profile::Profile;
     use weft_sim::{Config, Fabric, NodeId, Sim};
     use weft_verbs::Device;
@@ -252,15 +263,23 @@ mod tests {
         Nanos::from_secs(n)
     }
 
+    fn millis(n: u64) -> Nanos {
+        Nanos::from_millis(n)
+    }
+
     /// Starts the segments of a node, at first or after a crash.
     fn start(fabric: &Fabric, node: u32) -> Rc<Segments<Sim>> {
+        patient(fabric, node, millis(300))
+    }
+
+    /// The same with another patience.
+    fn patient(fabric: &Fabric, node: u32, patience: Nanos) -> Rc<Segments<Sim>> {
         let nodes = fabric.nodes();
         let context = fabric.devices(NodeId(node))[0].open().expect("the device opens");
         let rt = Rt::new(&context, RtConfig::default()).expect("it starts");
         let names = (0..nodes).map(|n| NodeId(n).to_string()).collect();
         let mesh = MeshConfig::new(Rank::from_index(node), names);
-        let millis = Nanos::from_millis;
-        let members = MembersConfig { nodes, lease: millis(300), drift: millis(3), patience: millis(300) };
+        let members = MembersConfig { nodes, lease: millis(300), drift: millis(3), patience };
         let segments = Segments::start(&rt, mesh, members, |why| why.to_string()).expect("it starts");
         fabric.mount(NodeId(node), Box::new(rt.program()));
         segments
@@ -280,6 +299,13 @@ mod tests {
 
     /// Nodes that have met.
     fn met(nodes: u32) -> (Fabric, Vec<Rc<Segments<Sim>>>) {
+        met_by(nodes, start)
+    }
+
+    fn met_by(
+        nodes: u32,
+        start: impl Fn(&Fabric, u32) -> Rc<Segments<Sim>>,
+    ) -> (Fabric, Vec<Rc<Segments<Sim>>>) {
         let profile = Profile::builtin("present-day").expect("it is built in");
         let fabric = Fabric::new(Config::new(nodes, profile), Box::new(Seeded::new(1))).expect("it can be");
         let all: Vec<_> = (0..nodes).map(|node| start(&fabric, node)).collect();
@@ -333,13 +359,40 @@ mod tests {
             let rt = all[2].rt.clone();
             async move {
                 rt.sleep_until(at).await;
-                leaves.leave();
+                leaves.leave(at + secs(2)).await;
             }
         }));
         fabric.nudge(NodeId(2));
         fabric.run_until(at + secs(5));
         assert!(all[2].has_left());
         assert_eq!(all.iter().map(|of| runs(of)).collect::<Vec<_>>(), [2, 2, 0]);
+    }
+
+    /// The lowest rank tells the others of the view without it, and its link fails just then.
+    #[test]
+    fn a_node_that_leaves_waits_until_what_it_has_said_has_arrived_and_no_longer_than_it_may() {
+        for (cut, ends) in [(millis(300), millis(1_900)), (secs(9), millis(2_100))] {
+            let (fabric, all) = met_by(3, |fabric, node| patient(fabric, node, secs(9)));
+            let (leaves, at) = (Rc::clone(&all[0]), fabric.now());
+            let (rt, left) = (leaves.rt.clone(), Rc::new(Cell::new(None)));
+            let tell = Rc::clone(&left);
+            drop(all[0].rt.spawn(async move {
+                leaves.leave(at + secs(2)).await;
+                tell.set(Some(rt.now() - at));
+            }));
+            fabric.nudge(NodeId(0));
+            while !all[0].has_left() {
+                fabric.run_until(fabric.now() + Nanos(100));
+            }
+            let link = Link::Node(NodeId(0));
+            let lost = Fault::Cut { link, way: Way::Both, lasts: Some(cut) };
+            fabric.plan(fabric.now(), lost).expect("it runs");
+            fabric.run_until(fabric.now() + cut.min(millis(1_500)));
+            assert_eq!(left.get(), None, "nobody has heard the last of it");
+            fabric.run_until(at + secs(4));
+            let took = left.get().expect("it leaves");
+            assert!(took <= ends && (took >= secs(2)) == (cut > secs(2)), "{took}");
+        }
     }
 
     #[test]

@@ -178,14 +178,11 @@ impl<V: Verbs> Services<V> {
         fitting(files.serve(request).await.map_err(|why| of_files(&why))?.to_bytes())
     }
 
-    /// Tells the others that this node leaves.
-    pub fn leave(&self) {
-        self.segments.iter().for_each(|segments| segments.leave());
-    }
-
-    /// Whether the others go on without this node, or there are none.
-    pub fn has_left(&self) -> bool {
-        self.segments.as_ref().is_none_or(|segments| segments.has_left())
+    /// Has this node leave the others, for which they have until then.
+    pub async fn leave(&self, end: Nanos) {
+        if let Some(segments) = &self.segments {
+            segments.leave(end).await;
+        }
     }
 
     /// What is to be said of them.
@@ -222,7 +219,11 @@ impl<V: Verbs> Files<V> {
             ("pushes", stats.pushes.to_string()),
             ("disk errors", errors.to_string()),
         ];
-        report.systems.insert(super::FILES.to_string(), owned(said));
+        let mut said: BTreeMap<String, String> = owned(said);
+        if let Some(nodes) = waits_for(&self.pario.removals_wait_for()) {
+            said.insert("removals wait for".to_string(), nodes);
+        }
+        report.systems.insert(super::FILES.to_string(), said);
     }
 }
 
@@ -241,6 +242,16 @@ fn state_of_files(failed: Option<&FsError>) -> String {
     match failed {
         None => "running".to_string(),
         Some(why) => format!("failed: {why}"),
+    }
+}
+
+/// For whom removals wait, if they do.
+fn waits_for(nodes: &[Rank]) -> Option<String> {
+    let ranks: Vec<String> = nodes.iter().map(|node| node.index().to_string()).collect();
+    match &ranks[..] {
+        [] => None,
+        [node] => Some(format!("node {node}")),
+        nodes => Some(format!("nodes {}", nodes.join(", "))),
     }
 }
 

@@ -167,6 +167,20 @@ fn a_damaged_store_is_named_with_the_place_and_refused() {
 }
 
 #[test]
+fn a_store_that_says_over_how_many_servers_files_are_placed_is_refused_where_that_is_damaged() {
+    let scratch = Scratch::new("fsck_servers");
+    let path = store(&scratch, &[]);
+    fs::write(path.join("weft-store.servers"), "3\n").unwrap();
+    let (code, said) = fsck(&path);
+    let head = "STORE: the store of server 0 of 3 of cluster 'home'\n";
+    assert!(code == Some(0) && said.starts_with(head), "{code:?} {said}");
+    fs::write(path.join("weft-store.servers"), "damaged\n").unwrap();
+    let (code, said) = fsck(&path);
+    let damaged = "weft: STORE/weft-store.servers:1: the head is damaged; ";
+    assert!(code == Some(2) && said.starts_with(damaged), "{code:?} {said}");
+}
+
+#[test]
 fn files_without_a_log_are_damaged_where_the_directory_is_and_clean_elsewhere() {
     let scratch = Scratch::new("fsck_no_log");
     let mut objects = disk();

@@ -118,9 +118,13 @@ impl FsConfig {
         all.unwrap_or(Distribution::single(0))
     }
 
-    /// Places that one client has at most.
-    pub(super) const fn places(&self) -> u32 {
-        if self.places == 0 { self.stages } else { self.places }
+    /// Places that one client has at most, at a server that has guests or none.
+    pub(super) const fn places(&self, has_guests: bool) -> u32 {
+        match self.places {
+            0 if has_guests => self.stages.div_ceil(2),
+            0 => self.stages,
+            places => places,
+        }
     }
 
     /// Bytes of data that ride in a message at most, on this wire.

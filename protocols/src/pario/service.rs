@@ -215,6 +215,14 @@ impl<V: Verbs> Pario<V> {
         self.0.server.as_ref()?.failed().map(FsError::from)
     }
 
+    /// Nodes for which removals wait: they may have files open since before the first server began anew, which this is, and have not told
+    /// it yet. A file that is removed loses its name, and its bytes stay until each of them has come. Guests are not among them: for these it
+    /// waits one lease.
+    pub fn removals_wait_for(&self) -> Vec<Rank> {
+        let unheard = self.0.server.iter().flat_map(Server::unheard);
+        unheard.filter(|node| node.index() < self.0.mesh.size() as usize).collect()
+    }
+
     /// What it holds although nobody asks for anything, by name: all zero when every call has ended and every file is closed.
     pub fn leftovers(&self) -> Vec<(&'static str, u64)> {
         let mut left = vec![("calls that servers have not answered", self.0.calls.len() as u64)];

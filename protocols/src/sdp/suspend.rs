@@ -53,7 +53,8 @@ impl<V: Verbs> Sdp<V> {
     /// # Errors
     ///
     /// There is no such rail; or it did not answer within the time-out for moves, and the connection stays where it is. If it was on its way
-    /// by then it may come to stand there all the same, and comes back to the rail of before after the hold-off.
+    /// by then it may come to stand there all the same, and comes back to the rail of before once it is used behind the hold-off, if
+    /// there is one.
     pub async fn move_to(&self, peer: Rank, rail: u8) -> Result<u8, SdpError> {
         let shared = &self.shared;
         if rail >= shared.mesh.rails() {
@@ -79,11 +80,10 @@ impl<V: Verbs> Sdp<V> {
         if self.is_closed() {
             return Err(SdpError::Closed);
         }
-        self.suspend(peer, rail, true);
-        let end = self.within(shared.options.move_timeout, self.try_move(peer)).await;
+        let number = self.suspend(peer, rail, true);
+        let end = self.within(shared.options.move_timeout, self.try_move(peer, number)).await;
         // Whatever became of it, both ends go on. Who waits for the move does not wait until that can be said.
-        let of = self.numbered(peer);
-        drop(shared.rt.spawn(self.clone().goes_on(peer, of, end.ok())));
+        drop(shared.rt.spawn(self.clone().goes_on(peer, number, end.ok())));
         if let Ok(rail) = end {
             self.stays(peer, rail);
             shared.stats.borrow_mut().moves += 1;
@@ -92,12 +92,15 @@ impl<V: Verbs> Sdp<V> {
     }
 
     /// Says that both ends go on after this end's suspension of that number, and on which rail the connection stays if it has moved. Goes on
-    /// then: what is said of the next suspension comes behind it.
-    async fn goes_on(self, peer: Rank, of: Option<u32>, rail: Option<u8>) {
+    /// then: what is said of the next suspension comes behind it. Where there is another one already, that one's end says it.
+    async fn goes_on(self, peer: Rank, number: u32, rail: Option<u8>) {
+        if self.numbered(peer).is_some_and(|now| now != number) {
+            return;
+        }
         let mut bytes = Vec::new();
         Message::AckRecv { rail }.encode(&mut bytes);
         self.say(peer, &bytes).await;
-        if self.numbered(peer) == of {
+        if self.in_suspension(peer, number).is_some() {
             let asked = self.outbox(peer, |outbox| outbox.asked.take());
             self.follow_on(peer, asked);
         }
@@ -112,19 +115,26 @@ impl<V: Verbs> Sdp<V> {
         }
     }
 
-    async fn try_move(&self, peer: Rank) -> Result<u8, SdpError> {
+    async fn try_move(&self, peer: Rank, number: u32) -> Result<u8, SdpError> {
         let shared = &self.shared;
         self.quiet(peer).await;
-        let Some(Suspended { rail, number, .. }) = self.suspended(peer) else { return Err(SdpError::Reset) };
+        let Some(Suspended { rail, .. }) = self.in_suspension(peer, number) else {
+            return Err(SdpError::Reset);
+        };
         // It is not said any more once this move is given up: the peer would wait for the word that it goes on, which came before.
         let mut bytes = Vec::new();
         Message::SuspComm { rail, number }.encode(&mut bytes);
         self.say(peer, &bytes).await;
-        self.outbox(peer, |outbox| outbox.suspended.iter_mut().for_each(|suspended| suspended.said = true));
+        self.outbox(peer, |outbox| {
+            let own = |suspended: &&mut Suspended| suspended.number == number;
+            outbox.suspended.iter_mut().filter(own).for_each(|own| own.said = true);
+        });
         self.watch(peer, shared.options.give_up);
-        let answered = || self.suspended(peer).is_none_or(|suspended| suspended.answered);
+        let answered = || self.in_suspension(peer, number).is_none_or(|suspended| suspended.answered);
         shared.moving.until(|| answered() || self.is_closed()).await;
-        let Some(Suspended { rail, .. }) = self.suspended(peer) else { return Err(SdpError::Reset) };
+        let Some(Suspended { rail, .. }) = self.in_suspension(peer, number) else {
+            return Err(SdpError::Reset);
+        };
         self.goes_to(peer, rail, number).await
     }
 
@@ -134,7 +144,7 @@ impl<V: Verbs> Sdp<V> {
         let Shared { mesh, rt, moving, .. } = &*self.shared;
         // Neither end says anything before the move has ended, so nothing else asks for a connection that is lost on the way.
         let _wanted = mesh.wants(peer);
-        let is_over = || self.numbered(peer) != Some(number);
+        let is_over = || self.in_suspension(peer, number).is_none();
         self.sets_out(peer, rail).await;
         loop {
             let resumed = mesh.resumed();
@@ -203,17 +213,21 @@ impl<V: Verbs> Sdp<V> {
         self.shared.moving.notify();
     }
 
-    /// Nothing is started with a peer from now on. A suspension that there is already goes on, toward that rail.
-    fn suspend(&self, peer: Rank, rail: u8, own: bool) {
+    /// Nothing is started with a peer from now on. A suspension that there is already goes on, toward that rail. Which one it is.
+    fn suspend(&self, peer: Rank, rail: u8, own: bool) -> u32 {
         self.outbox(peer, |outbox| match &mut outbox.suspended {
-            Some(suspended) => suspended.rail = rail,
+            Some(suspended) => {
+                suspended.rail = rail;
+                suspended.number
+            }
             None => {
                 outbox.suspensions = outbox.suspensions.wrapping_add(1);
                 let (home, number) = (Some(self.shared.mesh.preferred(peer)), outbox.suspensions);
                 let (said, answered) = (false, false);
                 outbox.suspended = Some(Suspended { rail, own, said, answered, home, number });
+                number
             }
-        });
+        })
     }
 
     /// The peer goes on, and has moved the connection if it names a rail.
@@ -269,6 +283,11 @@ impl<V: Verbs> Sdp<V> {
         self.suspended(peer).map(|suspended| suspended.number)
     }
 
+    /// The suspension of a peer of that number, unless it is over: another one may have begun behind it.
+    fn in_suspension(&self, peer: Rank, number: u32) -> Option<Suspended> {
+        self.suspended(peer).filter(|suspended| suspended.number == number)
+    }
+
     /// Whether nothing is to be started with a peer now.
     pub(super) fn is_suspended(&self, peer: Rank) -> bool {
         self.suspended(peer).is_some()
@@ -301,5 +320,47 @@ impl<V: Verbs> Sdp<V> {
     /// Counts something.
     pub(super) fn count(&self, count: impl FnOnce(&mut SdpStats) -> &mut u64) {
         *count(&mut self.shared.stats.borrow_mut()) += 1;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::SdpOptions;
+    use super::*;
+    use crate::rt::{Rt, RtConfig};
+    use crate::transport::{Mesh, MeshConfig};
+    use std::cell::Cell;
+    use std::rc::Rc;
+    use weft_sim::choice::Seeded;
+    use weft_sim::profile::Profile;
+    use weft_sim::{Config, Fabric, NodeId, Sim};
+    use weft_verbs::Device;
+
+    /// The peer began anew amid the move, and its next life asks for one of its own before this end's move has heard of that.
+    #[test]
+    fn a_move_whose_peer_began_anew_ends_no_suspension_for_which_the_peers_next_life_asks() {
+        let profile = Profile::builtin("present-day").expect("it is built in");
+        let fabric = Fabric::new(Config::new(2, profile), Box::new(Seeded::new(1))).expect("it can be");
+        let context = fabric.devices(NodeId(0))[0].open().expect("the device opens");
+        let rt = Rt::<Sim>::new(&context, RtConfig::default()).expect("it starts");
+        let names = (0..2).map(|n| NodeId(n).to_string()).collect();
+        let (me, peer) = (Rank::from_index(0), Rank::from_index(1));
+        let config = MeshConfig { max_message: 16_384, ..MeshConfig::new(me, names) };
+        let mesh = Mesh::start(&rt, config).expect("it starts");
+        let move_timeout = Some(Nanos::from_millis(10));
+        let options = SdpOptions { move_timeout, give_up: Nanos::MAX, ..SdpOptions::default() };
+        let sdp = Sdp::start(&rt, &mesh, options).expect("it starts");
+        let end = Rc::new(Cell::new(None));
+        let (moves, tell) = (sdp.clone(), Rc::clone(&end));
+        drop(rt.spawn(async move { tell.set(Some(moves.move_to(peer, 0).await)) }));
+        fabric.mount(NodeId(0), Box::new(rt.program()));
+        fabric.run_until(Nanos::from_millis(1));
+        assert_eq!((sdp.held_up(), end.get()), (1, None), "the peer has not answered");
+        sdp.is_no_more(peer);
+        sdp.on_susp_comm(peer, 0, 1);
+        fabric.nudge(NodeId(0));
+        fabric.run_until(Nanos::from_millis(100));
+        assert_eq!(end.take(), Some(Err(SdpError::Reset)));
+        assert_eq!(sdp.held_up(), 1, "the peer has not said that the connection goes on");
     }
 }

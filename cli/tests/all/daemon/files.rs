@@ -2,6 +2,7 @@
 //! killed and started again while files are put.
 
 mod paths;
+mod puts;
 
 use super::{Daemon, free_port, presence};
 use crate::common::{Scratch, err, out, refused, run, weft};

@@ -56,7 +56,8 @@ pub(super) enum Request {
     /// Make durable what was written.
     Sync { handle: Handle },
     /// Remove the server's object of a file that has no name any more.
-    Remove { handle: Handle },
+    /// All files from the `first` handle to that one are gone, of whichever servers they were.
+    Remove { handle: Handle, first: Handle },
     /// Whether a file has not ended: a server asks its home.
     Lives { handle: Handle },
     /// A change of names that a home which has done it answers once more, and does not do again.

@@ -152,7 +152,11 @@ impl Request {
                 to.u64(after.0);
             }
             Request::Size { handle } | Request::Sync { handle } => to.u64(handle.0),
-            Request::Remove { handle } | Request::Lives { handle } => to.u64(handle.0),
+            Request::Lives { handle } => to.u64(handle.0),
+            Request::Remove { handle, first } => {
+                to.u64(handle.0);
+                to.u64(first.0);
+            }
             Request::Moved { op, done } => {
                 to.u64(*op);
                 to.0.push(u8::from(*done));
@@ -253,7 +257,7 @@ impl Request {
             kind::OPENS => Request::Opens { epoch: from.u64()?, after: from.handle()? },
             kind::SIZE => Request::Size { handle: from.handle()? },
             kind::SYNC => Request::Sync { handle: from.handle()? },
-            kind::REMOVE => Request::Remove { handle: from.handle()? },
+            kind::REMOVE => Request::Remove { handle: from.handle()?, first: from.handle()? },
             kind::LIVES => Request::Lives { handle: from.handle()? },
             kind::MOVED => Request::Moved { op: from.u64()?, done: from.flag()? },
             kind::READ => Request::Read { bytes: from.bytes()?, into: Target::Answer },

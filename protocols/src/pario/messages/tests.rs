@@ -23,7 +23,7 @@ fn requests() -> Vec<Request> {
         Request::Read { bytes: bytes.clone(), into: Target::Memory(memory.clone()) },
         Request::Write { bytes, from: Source::Memory(memory) },
         Request::Sync { handle },
-        Request::Remove { handle },
+        Request::Remove { handle, first: Handle(3) },
         Request::Lives { handle },
         Request::Moved { op: 5, done: true },
         Request::Epoch,

@@ -6,7 +6,8 @@
 //! forgets that when it begins anew itself: nothing that an earlier life of it was asked is carried out then.
 //!
 //! Handles are given out in their order and mostly end in about that, so ranges of them are few: at most one for each file that
-//! lives among those that have ended.
+//! lives among those that have ended, or did when their home began its life. A server is asked to remove an object of those files only that it
+//! has a part of; it is told with it which others before that are gone.
 
 use super::super::Handle;
 use crate::number_set::NumberSet;
@@ -26,9 +27,19 @@ impl Bars {
         self.0.insert(handle);
     }
 
+    /// A file is gone, and all others are from a handle before it on.
+    pub(super) fn add_from(&mut self, Handle(first): Handle, Handle(handle): Handle) {
+        self.0.insert_all(first.min(handle)..=handle);
+    }
+
+    /// From which handle on all files up to this one are gone.
+    pub(super) fn first(&self, Handle(handle): Handle) -> Handle {
+        Handle(self.0.first(handle))
+    }
+
     /// How many ranges there are.
     #[cfg(test)]
-    fn ranges(&self) -> usize {
+    pub(super) fn ranges(&self) -> usize {
         self.0.ranges()
     }
 }

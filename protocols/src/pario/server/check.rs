@@ -22,6 +22,9 @@ pub struct StoreReport {
     pub directories: Vec<Path>,
     /// Files without a name whose objects are to be removed once nobody has them open.
     pub unlinked: Vec<Handle>,
+    /// Objects of files that have ended, which the next start removes. (That a file has no objects any more is in the log with the next change
+    /// of a name: many may have ended of which there is none.)
+    pub ended: Vec<Handle>,
     /// Objects of files here.
     pub objects: u64,
     /// Their bytes.
@@ -125,9 +128,10 @@ pub fn check_store(
     }
     report.names = names.files().map(|(path, handle)| (path.clone(), handle)).collect();
     report.directories = names.directories().cloned().collect();
-    report.unlinked = names.unlinked().collect();
-    let handles = files.map(|(object, _)| Handle(object.0));
-    report.strangers = handles.filter(|handle| !names.knows(*handle)).collect();
+    report.unlinked = names.unlinked().filter(|handle| !names.is_ending(*handle)).collect();
+    let handles = || files.clone().map(|(object, _)| Handle(object.0));
+    report.ended = handles().filter(|handle| names.is_ending(*handle)).collect();
+    report.strangers = handles().filter(|handle| !names.knows(*handle)).collect();
     Ok(report)
 }
 
@@ -171,6 +175,22 @@ mod tests {
         assert_eq!(check_store(&[(ObjectName(5), 1)], false, |_| Err("no".into())).unwrap().log, None);
         let unfinished = check_store(&[(log::object(0), 9)], true, |_| Ok(bytes[..9].to_vec())).unwrap();
         assert_eq!((unfinished.log, unfinished.other_logs), (None, vec![0]));
+    }
+
+    #[test]
+    fn a_file_that_has_ended_is_told_only_if_its_object_is_there() {
+        let (mut names, mut log) = (Names::default(), Log::behind(None, None, 0));
+        let (file, made) = names.create(0, Rank::from_index(1), name("a"), Distribution::single(0)).unwrap();
+        names.close(Rank::from_index(1), file, false).unwrap();
+        let (_, unlinked) = names.unlink(&name("a")).unwrap();
+        let ending = names.end_if_unused(file).expect("nobody can reach it");
+        let batch = log.commit(&names, &[made, unlinked, ending]);
+        let (object, bytes) = (log::object(batch.log), batch.bytes);
+        let objects = [(object, bytes.len() as u64), (ObjectName(file.0), 10)];
+        for (there, ended) in [(&objects[..], vec![file]), (&objects[..1], vec![])] {
+            let report = check_store(there, true, |_| Ok(bytes.clone())).unwrap();
+            assert_eq!((report.unlinked, report.ended, report.strangers), (vec![], ended, vec![]));
+        }
     }
 
     #[test]

@@ -110,6 +110,11 @@ impl<V: Verbs> Server<V> {
         self.machine.borrow().as_ref()?.failed()
     }
 
+    /// Nodes that may have files open since an earlier life of it, which they have not told yet.
+    pub(super) fn unheard(&self) -> Vec<Rank> {
+        self.machine.borrow().as_ref().map(Machine::unheard).unwrap_or_default()
+    }
+
     /// A place in staging, as a client reaches it: as much of it as the runs have.
     fn place(&self, stage: Stage, runs: &[Run]) -> Option<RemoteSlice> {
         let at = (stage.0 * self.unit) as usize;
@@ -143,10 +148,7 @@ fn new_machine<V: Verbs>(shared: &Shared<V>, directory: Option<Directory>) -> Ma
     let (me, epoch) = (shared.mesh.me().index() as u32, shared.mesh.incarnation());
     let has_guests = shared.mesh.guests_lease().is_some();
     let mut config = shared.config;
-    config.places = match config.places {
-        0 if has_guests => config.stages.div_ceil(2),
-        places => places,
-    };
+    config.places = config.places(has_guests);
     let longest = match config.wire {
         Wire::Verbs => shared.mesh.max_message(),
         Wire::Tcp => LONGEST,

@@ -378,12 +378,16 @@ impl Names {
         self.unheard.extend(nodes.map(|node| (node, Handle(0))));
     }
 
+    /// Nodes of which it has not been heard yet, in order.
+    pub(super) fn unheard(&self) -> impl Iterator<Item = Rank> {
+        self.unheard.keys().copied()
+    }
+
     /// The log is read: of some files it says that they end. And clients of earlier lives may have places to which they still write: one
     /// tells this life that it has a file open, and not its places; one that died tells nothing.
     pub(super) fn is_read(&mut self) {
         self.inodes.values_mut().for_each(Inode::keeps_places);
-        let is_ending = |handle: &Handle| self.inodes.get(handle).is_some_and(|inode| inode.ending);
-        self.found_ending = self.unlinked().filter(is_ending).collect();
+        self.found_ending = self.unlinked().filter(|handle| self.is_ending(*handle)).collect();
     }
 
     /// A node has these files open so often, beside what it has opened in this life; and others behind them, if there are more.
@@ -530,6 +534,11 @@ impl Names {
     /// Whether there is such a file, with a name or without.
     pub(super) fn knows(&self, handle: Handle) -> bool {
         self.inodes.contains_key(&handle)
+    }
+
+    /// Whether nobody can reach a file any more, and its objects are to be removed, or are being.
+    pub(super) fn is_ending(&self, handle: Handle) -> bool {
+        self.inodes.get(&handle).is_some_and(|inode| inode.ending)
     }
 
     /// How many paths there are, how many bytes they have, and how many files there are.

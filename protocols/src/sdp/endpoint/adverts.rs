@@ -77,7 +77,7 @@ impl Endpoint {
         }
     }
 
-    /// Whether a write into a range of the peer is under way, or to be told.
+    /// Whether a write into a range of the peer is under way.
     pub fn is_writing(&self) -> bool {
         self.writing
     }

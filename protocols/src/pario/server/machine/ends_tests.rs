@@ -153,8 +153,11 @@ fn no_place_is_given_out_while_a_file_is_cut() {
 fn nothing_makes_an_object_of_a_file_that_is_gone() {
     let mut bench = Bench::new(CONFIG);
     let pulled = pulls(bench.ask(1, write(0, 32)));
-    let removed =
-        stores(bench.on(Event::Request { from: rank(1), id: 4, request: Request::Remove { handle: FILE } }));
+    let removed = stores(bench.on(Event::Request {
+        from: rank(1),
+        id: 4,
+        request: Request::Remove { handle: FILE, first: FILE },
+    }));
     bench.on(Event::Stored { op: removed[0], end: Ok(Stored::Done) });
     let late = bench.on(Event::Moved { op: pulled[0].0, done: true }).to_vec();
     assert_eq!((stores(&late), answers(&late)), (vec![], vec![(1, Answer::Refused(Refusal::Stale))]));
@@ -170,8 +173,11 @@ fn nothing_makes_an_object_of_a_file_that_is_gone() {
 fn the_size_of_a_file_that_ends_while_it_is_read_is_told_to_nobody() {
     let mut bench = Bench::new(CONFIG);
     let size = stores(bench.ask(1, Request::Size { handle: FILE }))[0];
-    let removed =
-        stores(bench.on(Event::Request { from: rank(1), id: 2, request: Request::Remove { handle: FILE } }));
+    let removed = stores(bench.on(Event::Request {
+        from: rank(1),
+        id: 2,
+        request: Request::Remove { handle: FILE, first: FILE },
+    }));
     let told = answers(bench.on(Event::Stored { op: size, end: Ok(Stored::Size(0)) }));
     assert_eq!(told, [(1, Answer::Refused(Refusal::Stale))]);
     bench.on(Event::Stored { op: removed[0], end: Ok(Stored::Done) });
@@ -217,7 +223,7 @@ fn a_server_that_began_anew_asks_the_home_before_it_says_anything_of_a_file_from
     // What ends while its home is asked is gone.
     let ends = Handle::of(0, 3);
     let (op, _) = asked(bench.ask(7, read(ends)));
-    let removed = stores(bench.ask(8, Request::Remove { handle: ends }));
+    let removed = stores(bench.ask(8, Request::Remove { handle: ends, first: ends }));
     bench.on(Event::Stored { op: removed[0], end: Ok(Stored::Done) });
     assert_eq!(answers(bench.on(Event::Lives { op, end: Ok(6) })), [(7, Answer::Refused(Refusal::Stale))]);
     let size = bench.ask(9, Request::Size { handle: ends });
@@ -451,80 +457,6 @@ fn a_guest_that_was_forgotten_opens_no_file_again_of_which_objects_may_be_gone()
     }
 }
 
-/// What another server is asked to remove: operations, and files.
-fn asked_to_remove(actions: &[Action]) -> Vec<(u64, Handle)> {
-    let asked = |action: &Action| match action {
-        Action::Spread { op, request: Request::Remove { handle }, .. } => Some((*op, *handle)),
-        _ => None,
-    };
-    actions.iter().filter_map(asked).collect()
-}
-
-/// The home finds all at once. Each request for a server that is away costs it time, again and again.
-#[test]
-fn a_server_is_asked_for_64_removals_at_a_time_also_by_the_homes_next_life_and_for_all_in_the_end() {
-    let (mut bench, mut log, mut removed) = (logged(Names::default(), None), Vec::new(), Vec::new());
-    for n in 0..100 {
-        let name = n.to_string();
-        bench.ask(1, create(&name, Distribution::single(1)));
-        let (bytes, told) = committed(&mut bench);
-        log.extend(bytes);
-        let [(1, Answer::Opened { handle, .. })] = told[..] else { panic!("{told:?}") };
-        removed.push(handle);
-        bench.ask(2, Request::Close { handle, epoch: EPOCH });
-        bench.ask(3, Request::Unlink { path: Path::new(&name).unwrap() });
-        let (bytes, told) = committed(&mut bench);
-        log.extend(bytes);
-        assert_eq!(
-            told.is_empty(),
-            n < 64,
-            "who has removed the {n}th file waits for what is under way, alone"
-        );
-    }
-    let mut bench = next_life(&log);
-    let mut asked =
-        asked_to_remove(bench.on(Event::Heard { client: rank(0), open: Vec::new(), more: false }));
-    assert_eq!(asked.len(), 64);
-    // It is away, and comes back.
-    for (op, _) in asked.clone() {
-        assert_eq!(bench.on(Event::Late { op }), []);
-    }
-    for n in 0..100 {
-        let (op, _) = asked[n];
-        asked.extend(asked_to_remove(bench.on(Event::Spread { op, end: Ok(()) })));
-        assert!(asked.len() - n <= 65, "at its return, too");
-    }
-    assert_eq!(asked.into_iter().map(|(_, handle)| handle).collect::<Vec<_>>(), removed);
-}
-
-/// The file has objects on two servers, and the other one's disk fails.
-#[test]
-fn an_object_that_a_server_could_not_remove_is_removed_in_the_homes_next_life() {
-    let mut bench = logged(Names::default(), None);
-    bench.ask(1, create("a", Distribution::stripe(8, 2, 0).unwrap()));
-    let (mut log, told) = committed(&mut bench);
-    let [(1, Answer::Opened { handle, .. })] = told[..] else { panic!("{told:?}") };
-    bench.ask(2, Request::Close { handle, epoch: EPOCH });
-    bench.ask(3, Request::Unlink { path: Path::new("a").unwrap() });
-    log.extend(committed(&mut bench).0);
-    let [Action::Store { op: own, .. }, Action::Spread { op: other, .. }] = bench.actions[..] else {
-        panic!("{:?}", bench.actions)
-    };
-    bench.on(Event::Stored { op: own, end: Ok(Stored::Done) });
-    let told = answers(bench.on(Event::Spread { op: other, end: Err(Refusal::Io) }));
-    assert_eq!(told, [(3, Answer::Done)], "it has no name any more");
-    assert!(bench.is_empty());
-    // What the home says of files from now on does not say that this one has no objects.
-    bench.ask(4, create("b", Distribution::single(0)));
-    log.extend(committed(&mut bench).0);
-    let mut bench = next_life(&log);
-    let begun = bench.on(Event::Heard { client: rank(0), open: Vec::new(), more: false }).to_vec();
-    let [Action::Store { call, .. }, Action::Spread { server: 1, request, .. }] = &begun[..] else {
-        panic!("{begun:?}")
-    };
-    assert_eq!((call, request), (&StoreCall::Remove(handle), &Request::Remove { handle }));
-}
-
 #[test]
 fn a_file_that_a_guest_still_has_open_lives_through_its_homes_crash() {
     let mut bench = logged(Names::default(), None);
@@ -579,3 +511,6 @@ fn a_close_of_what_its_home_has_not_heard_of_closes_nothing_that_it_hears_of_bef
     let (_, told) = committed(&mut bench);
     assert_eq!(told, [(4, Answer::Place { at: 0 })]);
 }
+
+#[path = "removals_tests.rs"]
+mod removals;

@@ -218,7 +218,7 @@ enum Op {
     Durable { handle: Handle },
     /// A call of the disk that is the request.
     Plain { from: Rank, id: u64, handle: Handle },
-    /// A part of a removal, or of a cut. Of a removal at another server, that server; `late`: nobody waits for it.
+    /// A part of a removal, or of a cut. Of one that is among a server's [`Removals`], that server; `late`: nobody waits for it.
     Part { spread: u64, at: Option<u32>, late: bool },
     /// A batch of the log is written.
     Commit,
@@ -248,7 +248,7 @@ struct Spread {
     answer: Option<(Rank, u64)>,
 }
 
-/// Removals at another server.
+/// Removals that a server makes: another one, or this one where nobody waits for them.
 #[derive(Clone, Debug, Default)]
 struct Removals {
     /// How many it was asked for, and has not answered.
@@ -299,7 +299,7 @@ pub(super) struct Machine {
     /// Disk calls that wait for their turn.
     held: BTreeMap<u64, StoreCall>,
     spread: BTreeMap<u64, Spread>,
-    /// Those at other servers.
+    /// By server.
     removals: BTreeMap<u32, Removals>,
     /// Files that are gone.
     barred: Bars,
@@ -317,7 +317,8 @@ pub(super) struct Machine {
 }
 
 impl Machine {
-    /// Server `me` of a cluster in one of its lives, whose answers have at most so many bytes. The first has a directory.
+    /// Server `me` of a cluster in one of its lives, whose answers have at most so many bytes. The first has a directory. The configuration
+    /// says how many places a client has.
     pub(super) fn new(
         (me, epoch): (u32, u64),
         config: FsConfig,
@@ -332,7 +333,7 @@ impl Machine {
             ranges: Ranges::default(),
             free: (0..config.stages).rev().map(Stage).collect(),
             jobs: BTreeMap::new(),
-            waiting: Turns::new(config.unit, config.places()),
+            waiting: Turns::new(config.unit, config.places),
             ops: BTreeMap::new(),
             held: BTreeMap::new(),
             spread: BTreeMap::new(),
@@ -352,6 +353,11 @@ impl Machine {
     /// Why nothing is told of the directory any more.
     pub(super) fn failed(&self) -> Option<Refusal> {
         self.directory.as_ref()?.failed
+    }
+
+    /// Nodes that may have files open: none ends before each of them has said what it has.
+    pub(super) fn unheard(&self) -> Vec<Rank> {
+        self.directory.iter().flat_map(|directory| directory.names.unheard()).collect()
     }
 
     /// Clients to which places in staging are offered.
@@ -465,8 +471,8 @@ impl Machine {
                     self.on_moved(op, done, out);
                 }
             }
-            Request::Remove { handle } => {
-                self.barred.add(handle);
+            Request::Remove { handle, first } => {
+                self.barred.add_from(first, handle);
                 let op = self.begin(Op::Plain { from, id, handle });
                 self.in_turn(op, handle, vec![WHOLE], StoreCall::Remove(handle), out);
             }

@@ -4,7 +4,8 @@
 //! Who removes a file is answered when its servers have removed their objects, so that their room is free by then. A server that does not
 //! answer is not waited for: that the file ends is durable, and the rest is done when that server is back. Otherwise a client whose calls wait for
 //! one server has none left for names, which need the home alone. And that server is asked for a few removals only, and for the others as
-//! it answers: a home that begins anew has all of them to make at once.
+//! it answers: a home that begins anew has all of them to make at once. So is the home's own disk where nobody waits for a removal: behind all of
+//! them names would be told, and bytes moved, a minute later.
 
 use super::*;
 
@@ -19,7 +20,8 @@ impl Machine {
     pub(super) fn remove_objects(&mut self, gone: Gone, answer: Asker, out: &mut Vec<Action>) {
         let handle = gone.handle;
         self.barred.add(handle);
-        let each = |_| (StoreCall::Remove(handle), Request::Remove { handle });
+        let first = self.barred.first(handle);
+        let each = |_| (StoreCall::Remove(handle), Request::Remove { handle, first });
         self.spread(gone, (true, answer), each, out);
     }
 
@@ -46,7 +48,7 @@ impl Machine {
         let mut late = 0;
         for part in 0..layout.servers() {
             let (server, (call, request)) = (layout.server(part, self.config.servers), each(part));
-            if server == self.me {
+            if server == self.me && (!removes || answer.is_some()) {
                 let op = self.begin(Op::Part { spread, at: None, late: false });
                 self.in_turn(op, handle, vec![WHOLE], call, out);
             } else if removes {
@@ -60,7 +62,7 @@ impl Machine {
         self.look_at(spread, out);
     }
 
-    /// Asks another server to remove its object, or will do so later: then nobody waits for it. Whether it is asked.
+    /// Asks a server to remove its object, or will do so later: then nobody waits for it. Whether it is asked.
     fn remove_at(&mut self, server: u32, spread: u64, request: Request, out: &mut Vec<Action>) -> bool {
         let asks = |at: &Removals| !at.is_away && at.asked < MOST_ASKED;
         let is_asked = self.removals.get(&server).is_none_or(asks);
@@ -68,11 +70,20 @@ impl Machine {
         let at = self.removals.entry(server).or_default();
         if is_asked {
             at.asked += 1;
-            out.push(Action::Spread { op, server, request });
+            self.ask_removal(server, op, request, out);
         } else {
             at.unasked.push_back((op, request));
         }
         is_asked
+    }
+
+    fn ask_removal(&mut self, server: u32, op: u64, request: Request, out: &mut Vec<Action>) {
+        match request {
+            Request::Remove { handle, .. } if server == self.me => {
+                self.in_turn(op, handle, vec![WHOLE], StoreCall::Remove(handle), out);
+            }
+            request => out.push(Action::Spread { op, server, request }),
+        }
     }
 
     /// A server has not removed its object for long.
@@ -90,14 +101,14 @@ impl Machine {
     pub(super) fn has_removed(&mut self, server: u32, out: &mut Vec<Action>) {
         let Some(at) = self.removals.get_mut(&server) else { return };
         (at.asked, at.is_away) = (at.asked - 1, false);
-        while at.asked < MOST_ASKED
-            && let Some((op, request)) = at.unasked.pop_front()
-        {
-            at.asked += 1;
-            out.push(Action::Spread { op, server, request });
-        }
+        let more = (MOST_ASKED - at.asked).min(at.unasked.len());
+        let now: Vec<_> = at.unasked.drain(..more).collect();
+        at.asked += more;
         if at.asked == 0 {
             self.removals.remove(&server);
+        }
+        for (op, request) in now {
+            self.ask_removal(server, op, request, out);
         }
     }
 

@@ -7,7 +7,7 @@ const CONFIG: FsConfig = FsConfig {
     eager: 16,
     unit: 32,
     stages: 2,
-    places: 0,
+    places: 2,
     regions: 64,
     movers: Movers::Server,
     sync: Sync::Asked,
@@ -263,7 +263,8 @@ fn who_removes_files_waits_for_no_server_that_is_away_and_that_one_removes_them_
 
     let asked = bench.on(Event::Spread { op: late, end: Ok(()) }).to_vec();
     let [Action::Spread { op, server: 1, ref request }] = asked[..] else { panic!("{asked:?}") };
-    assert_eq!(*request, Request::Remove { handle });
+    let Request::Remove { handle: removed, .. } = request else { panic!("{request:?}") };
+    assert_eq!(*removed, handle);
     assert_eq!(bench.on(Event::Spread { op, end: Ok(()) }), [], "nobody waits");
     assert!(bench.is_empty());
     assert_eq!(removal(&mut bench, "c", 7).1.len(), 2, "it is asked at once");

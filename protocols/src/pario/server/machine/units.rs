@@ -177,11 +177,12 @@ impl Machine {
                 };
                 out.push(Action::Answer { to: from, id, answer: plain_answer(end, self.epoch) });
             }
-            Op::Part { spread, .. } => {
+            Op::Part { spread, at, late } => {
                 if let Some(handle) = self.spread.get(&spread).map(|spread| spread.handle) {
                     self.turn_over(number, handle, out);
                 }
-                self.part_ended(spread, false, end.map(drop), out);
+                at.into_iter().for_each(|server| self.has_removed(server, out));
+                self.part_ended(spread, late, end.map(drop), out);
             }
             Op::Durable { handle } => self.durable(handle, end.err(), out),
             Op::Eager { job, len } => {
