@@ -207,6 +207,11 @@ impl<V: Verbs> Cqs<V> {
         Ok(found)
     }
 
+    /// How many completions the largest queue holds.
+    pub(super) fn longest(&self) -> u32 {
+        self.entries.iter().map(|entry| entry.capacity).max().unwrap_or(0)
+    }
+
     /// Whether a completion on any queue that may have one would raise an event.
     pub(super) fn all_armed(&self) -> bool {
         self.entries.iter().all(|e| e.armed || !e.is_heard())

@@ -219,7 +219,7 @@ impl<V: Verbs> Driver<V> {
             let header = header.filter(|_| verdict != Received::Violation).map(|(header, _)| header);
             self.frame_of_guest(index, peer, header, BufferGuard::Block { block, len });
         } else if peer.link.is_up() {
-            if peer.spent.is_empty() {
+            if !std::mem::replace(&mut peer.spends, true) {
                 self.spenders.push(index);
             }
             peer.spent.push(BufferGuard::Block { block, len });
@@ -249,6 +249,7 @@ impl<V: Verbs> Driver<V> {
         let shared = Rc::clone(&self.shared);
         for index in self.spenders.drain(..) {
             shared.with_peer(index, |peer| {
+                peer.spends = false;
                 shared.repost(index, peer);
                 shared.pump(index, peer);
             });

@@ -68,6 +68,8 @@ pub(super) struct Peer<V: Verbs> {
     pub(super) early: VecDeque<Completed<V>>,
     /// Receive buffers whose messages were handed on, to be posted again.
     pub(super) spent: Vec<BufferGuard<V>>,
+    /// In the driver's list of peers with such buffers.
+    pub(super) spends: bool,
     /// Frames that arrived.
     pub(super) heard: u64,
     /// Probes and lists that its adapter has carried out, whatever its node does.
@@ -163,6 +165,7 @@ impl<V: Verbs> Peer<V> {
             numbered: 0,
             early: VecDeque::new(),
             spent: Vec::new(),
+            spends: false,
             heard: 0,
             answered: 0,
             moves: 0,
