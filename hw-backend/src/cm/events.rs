@@ -136,7 +136,9 @@ impl Manager {
         if over.stage != Stage::Asked {
             return self.fail(key, &over, "it gave its request up");
         }
-        let private = header::decode(&message.private).map_or(Vec::new(), |(_, private)| private);
+        // Of one that does not speak this protocol all that it says, be it padding alone: it has said something.
+        let private =
+            header::decode(&message.private).map_or_else(|| message.private.clone(), |(_, private)| private);
         let reason = match message.status.abs() {
             reason::INVALID_SERVICE_ID => RejectReason::NoListener,
             reason::CONSUMER_DEFINED => RejectReason::Consumer,

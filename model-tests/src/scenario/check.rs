@@ -148,28 +148,35 @@ fn run(run: &Run) -> Rule {
     positive(in_section("run", "settle"), run.settle)
 }
 
-/// Refuses what needs more memory than it may take: connections of each machine to each other one, with their buffers for messages,
-/// and what the system registers. All machines of a run are in one process.
+/// Refuses what needs more memory than it may take: connections of each machine to each other one, or of guests to servers alone, with
+/// their buffers for messages, and what the system registers. All machines of a run are in one process.
 fn memory(scenario: &Scenario) -> Rule {
     let nodes = u64::from(scenario.cluster.nodes);
-    let mut config = MeshConfig::new(Rank::from_index(0), Vec::new());
+    // For what follows it matters only how many others there are, and not how they are called.
+    let mut config = MeshConfig::new(Rank::from_index(0), vec![String::new(); nodes as usize]);
     config.recv_buffers = scenario.transport.recv_buffers.unwrap_or(config.recv_buffers);
-    // For what follows it matters only whether there are others, and not how they are called.
     config.other_rails = vec![config.peers.clone(); usize::from(scenario.cluster.rails.saturating_sub(1))];
     if let Some(members) = scenario.cluster.members {
         members.mesh(scenario.cluster.nodes, &mut config);
     }
     scenario.workload.mesh(&mut config);
-    let connections = nodes * (nodes - 1);
-    let buffers = connections.saturating_mul(config.buffer_bytes());
+    // All others are guests of those.
+    let named = config.peers.len() as u64;
+    let connections = named * (named - 1) + 2 * named * (nodes - named);
+    let shared = named.saturating_mul(config.shared_bytes());
+    let buffers = connections.saturating_mul(config.buffer_bytes()).saturating_add(shared);
     let own = scenario.workload.memory(scenario.cluster.nodes);
     let (need, may) = (buffers.saturating_add(own).div_ceil(MIB), u64::from(scenario.run.memory));
     if need <= may {
         return Ok(());
     }
+    let stands_by = match config.standby && scenario.cluster.rails > 1 {
+        true => ", and as many again to be received by one that stands by",
+        false => "",
+    };
     let problem = format!(
         "the run may need {need} MiB of at most {may}: {} MiB of buffers ({connections} ends of connections, each with {} messages of {} bytes \
-         either way) and {} MiB of its own; raise this if there is as much, or make messages, recv_buffers or the cluster smaller",
+         either way{stands_by}) and {} MiB of its own; raise this if there is as much, or make messages, recv_buffers or the cluster smaller",
         buffers.div_ceil(MIB),
         config.recv_buffers,
         config.max_message,

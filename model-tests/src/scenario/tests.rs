@@ -529,6 +529,23 @@ fn messages_that_rails_and_members_make_longer_count_as_memory() {
     }
 }
 
+/// A connection over one of several rails has twice the receive buffers. Guests connect to servers alone.
+#[test]
+fn the_memory_of_a_run_is_that_of_the_connections_that_its_machines_have() {
+    let said = |cluster: &str, workload: &str| {
+        let text = format!("[cluster]\n{cluster}\n[workload]\n{workload}\n[run]\nmemory = 600\n");
+        crate::parse(&text).err().map(|error| error.to_string()).unwrap_or_default()
+    };
+    let messages = "kind = \"messages\"\nmessages = 3\nbytes = 65_536";
+    assert_eq!(said("nodes = 8", messages), "", "some 449 MiB");
+    let two = said("nodes = 8\nrails = 2", messages);
+    assert!(two.contains("the run may need 673 MiB of at most 600"), "{two}");
+    let files = |guests: bool| format!("kind = \"pario\"\nrequests = 3\nservers = 1\nguests = {guests}");
+    assert_eq!(said("nodes = 500", &files(true)), "");
+    let named = said("nodes = 500", &files(false));
+    assert!(named.contains("249500 ends of connections"), "{named}");
+}
+
 #[test]
 fn a_link_that_fails_for_so_long_that_users_are_told_of_it_is_refused() {
     let said = |cluster: &str, fault: &str, limit: &str| {

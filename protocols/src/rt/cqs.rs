@@ -111,7 +111,7 @@ impl<V: Verbs> Cqs<V> {
         Ok((index, entry.cq.clone()))
     }
 
-    /// A queue pair is gone. Completions of it may still be in the queue, but not of one that rested.
+    /// A queue pair is gone. Completions of it may still be in the queue, but not of one that rested and was in state Init to the end.
     pub(super) fn release(&mut self, index: usize, cqe: u32, rested: bool) {
         let Some(entry) = self.entries.get_mut(index) else { return };
         if rested {
@@ -205,6 +205,11 @@ impl<V: Verbs> Cqs<V> {
             }
         }
         Ok(found)
+    }
+
+    /// How many completions the largest queue holds.
+    pub(super) fn longest(&self) -> u32 {
+        self.entries.iter().map(|entry| entry.capacity).max().unwrap_or(0)
     }
 
     /// Whether a completion on any queue that may have one would raise an event.

@@ -86,6 +86,13 @@ struct Runnable {
     notes: Notes,
 }
 
+/// A task that waits until no other one is ready.
+struct Idler {
+    waker: Waker,
+    /// How many steps have ended meanwhile with tasks that were ready.
+    steps: u32,
+}
+
 #[derive(Default)]
 struct Place {
     generation: u32,
@@ -112,7 +119,9 @@ pub(crate) struct Executor {
     /// Woken for the next step, not this one: see [`Executor::wake_next_step`].
     yielded: RefCell<Vec<Waker>>,
     /// Woken when nothing else is left to run: see [`Executor::wake_when_idle`].
-    idlers: RefCell<Vec<Waker>>,
+    idlers: RefCell<Vec<Idler>>,
+    /// Some of those have waited for too long, and this round is theirs whatever else is ready.
+    overdue: Cell<bool>,
     closed: Cell<bool>,
     /// Wait points are noted.
     notes_waits: Cell<bool>,
@@ -169,6 +178,7 @@ impl Executor {
             self.run(id, &names);
         }
         names(0);
+        self.overdue.set(false);
         turns
     }
 
@@ -273,8 +283,8 @@ impl Executor {
     /// Wakes once no other task is ready, before the node rests.
     pub(crate) fn wake_when_idle(&self, waker: &Waker) {
         let mut idlers = self.idlers.borrow_mut();
-        if !idlers.iter().any(|idler| idler.will_wake(waker)) {
-            idlers.push(waker.clone());
+        if !idlers.iter().any(|idler| idler.waker.will_wake(waker)) {
+            idlers.push(Idler { waker: waker.clone(), steps: 0 });
         }
     }
 
@@ -283,9 +293,25 @@ impl Executor {
         let mut idlers = self.idlers.borrow_mut();
         let any = !idlers.is_empty();
         if any {
-            idlers.drain(..).for_each(Waker::wake);
+            idlers.drain(..).for_each(|idler| idler.waker.wake());
         }
         any
+    }
+
+    /// A step ends while tasks are ready. Those that have let others go first for `most` such steps go in the next round: on a node that is
+    /// never idle they would wait for ever.
+    pub(crate) fn ends_busy(&self, most: u32) {
+        let mut idlers = self.idlers.borrow_mut();
+        idlers.iter_mut().for_each(|idler| idler.steps += 1);
+        for idler in idlers.extract_if(.., |idler| idler.steps >= most) {
+            idler.waker.wake();
+            self.overdue.set(true);
+        }
+    }
+
+    /// Whether a task that lets others go first has to wait: another one is ready, and this round is not for those that have waited.
+    pub(crate) fn is_busy(&self) -> bool {
+        self.has_ready() && !self.overdue.get()
     }
 
     /// Whether a task could run now.

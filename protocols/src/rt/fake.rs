@@ -335,7 +335,10 @@ impl QueuePair<V> for Fake {
         QpNum(self.index)
     }
     fn state(&self) -> QpState {
-        QpState::Rts
+        match self.world.borrow().modified.contains(&QpNum(self.index)) {
+            true => QpState::Rts,
+            false => QpState::Init,
+        }
     }
     fn query(&self) -> Result<QpAttr> {
         Err(VerbsError::DeviceGone)

@@ -375,16 +375,17 @@ impl<V: Verbs> Rt<V> {
     }
 
     /// Ready when no other task is ready to run: for work that others need not wait for. The task is woken as
-    /// soon as that is so.
+    /// soon as that is so, or once it has never been so for long.
     pub(crate) fn poll_idle(&self, cx: &mut std::task::Context<'_>) -> Poll<()> {
-        if !self.inner.executor.has_ready() {
+        if !self.inner.executor.is_busy() {
             return Poll::Ready(());
         }
         self.inner.executor.wake_when_idle(cx.waker());
         Poll::Pending
     }
 
-    /// Waits until the completion queues were found empty and no other task is ready to run: until all that has come by now was looked at.
+    /// Waits until all that has come by now was looked at: the completion queues were found empty and no other task is ready to run, or as
+    /// much was taken out of them as they hold.
     pub(crate) async fn idle(&self) {
         // Of which queues there is news is asked at the begin of a step.
         self.yield_now().await;

@@ -2,7 +2,7 @@
 
 use super::cqs::{Polled, Refused, Which};
 use super::slots::complete;
-use super::{Inner, Rt};
+use super::{Inner, Rt, RtConfig};
 use weft_verbs::{Clock, CompletionChannel, Host, Nanos, Node, Park, Verbs, VerbsError, Wait};
 
 /// What a node's driver steps. Dropping it shuts the runtime down, as a crash of the node would.
@@ -72,6 +72,7 @@ impl<V: Verbs> Program<V> {
                 took |= looks;
             }
         }
+        inner.executor.ends_busy(inner.most_busy());
         Ok(Park::Again)
     }
 
@@ -124,6 +125,9 @@ impl<V: Verbs> Program<V> {
 /// How many steps in a row may pass that had something to do, and in which queues that only listen were not looked at.
 const UNHEARD: u32 = 16;
 
+/// How many steps in a row may end with tasks that are ready before those go that wait until there is none: milliseconds.
+const BUSY: u32 = 16;
+
 impl<V: Verbs> Inner<V> {
     /// Whether queues that only listen are looked at in a step that has `worked`. A node that spins does so when it had nothing to do: a
     /// look takes as long as one at a queue that is used, and what waits there brings the next step. A node that sleeps has armed them.
@@ -133,6 +137,14 @@ impl<V: Verbs> Inner<V> {
         let looks = every_time || !worked || unheard >= UNHEARD;
         self.unheard.set(if looks { 0 } else { unheard });
         looks
+    }
+
+    /// After how many steps that end with tasks that are ready those go that wait until there is none: by then each completion queue was
+    /// emptied of all that it held when they began to wait ([`Rt::idle`]).
+    fn most_busy(&self) -> u32 {
+        let RtConfig { max_rounds, poll_batch, one_by_one, .. } = self.config;
+        let a_step = if one_by_one { 1 } else { max_rounds.saturating_mul(poll_batch as u32) };
+        BUSY.max(self.cqs.borrow().longest().div_ceil(a_step))
     }
 
     /// Whether the node has looked at its queues for long enough, in vain.

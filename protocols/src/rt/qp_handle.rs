@@ -11,8 +11,8 @@ use std::pin::Pin;
 use std::rc::Rc;
 use std::task::{Context, Poll};
 use weft_verbs::{
-    Modify, Payload, ProtectionDomain, QpCaps, QpInit, QpNum, QpType, QueuePair, RecvWr, Result, SendFlags,
-    SendOp, SendWr, Verbs, VerbsError, WcOp,
+    Modify, Payload, ProtectionDomain, QpCaps, QpInit, QpNum, QpState, QpType, QueuePair, RecvWr, Result,
+    SendFlags, SendOp, SendWr, Verbs, VerbsError, WcOp,
 };
 
 struct Inner<V: Verbs> {
@@ -408,6 +408,9 @@ fn done_as<V: Verbs>(op: &SendOp<'_, V>) -> WcOp {
 
 impl<V: Verbs> Drop for Inner<V> {
     fn drop(&mut self) {
+        // One that rests has completed nothing. The connection manager moves one that it cannot make ready to error, which flushes its
+        // receives; and one that it has made ready may have received something.
+        let in_init = self.qp.as_ref().is_some_and(|qp| qp.state() == QpState::Init);
         // First the queue pair, so that no adapter touches the memory; then the guards.
         self.qp = None;
         let requests = &self.rt.inner.requests;
@@ -425,7 +428,7 @@ impl<V: Verbs> Drop for Inner<V> {
             effect.apply();
         }
         watchers.wake();
-        if self.listening.get() {
+        if self.listening.get() || !in_init {
             // What it received last may be in the completion queue.
             self.wake();
         }

@@ -256,6 +256,29 @@ fn work_that_can_wait_is_done_after_all_other_work_and_before_the_node_rests() {
 }
 
 #[test]
+fn work_that_can_wait_is_done_on_a_node_that_always_has_something_to_do() {
+    let mut bench = Bench::new(Wait::Poll);
+    // Its completion queue holds more than 16 steps take.
+    let _queue = bench.queue(40_000, 4);
+    bench.rt.spawn(poll_fn(|cx| {
+        cx.waker().wake_by_ref();
+        Poll::<()>::Pending
+    }));
+    let wait = |rt: Rt<V>| rt.clone().spawn(async move { poll_fn(|cx| rt.poll_idle(cx)).await });
+    let first = wait(bench.rt.clone());
+    let rt = bench.rt.clone();
+    let looked = rt.clone().spawn(async move { rt.idle().await });
+    let ended = |bench: &mut Bench, steps| {
+        (0..steps).for_each(|_| assert_eq!(bench.program.step(), Park::Again));
+        (first.is_finished(), looked.is_finished())
+    };
+    let steps = 40_000_u32.div_ceil(RtConfig::default().max_rounds * RtConfig::default().poll_batch as u32);
+    assert_eq!(ended(&mut bench, steps), (false, false));
+    assert_eq!(ended(&mut bench, 1), (true, false), "the other one has let one step go by first");
+    assert_eq!(ended(&mut bench, 1), (true, true));
+}
+
+#[test]
 fn a_deadline_drops_what_comes_too_late_and_keeps_what_comes_in_time() {
     let mut bench = Bench::new(Wait::Poll);
     let rt = bench.rt.clone();

@@ -203,11 +203,22 @@ impl MeshConfig {
         Some(self.timeout.span()? * (u64::from(self.retry.count()) + 1))
     }
 
-    /// How many bytes of buffers a busy connection to another node takes, on this side of it: its receive buffers, and those of
-    /// as many messages in flight, which is what credits allow.
+    /// How many bytes of buffers a busy connection to another node takes, on this side of it: its receive buffers, those of one that
+    /// [stands by](MeshConfig::standby) for it, and those of as many messages in flight as it has receive buffers, which is what credits
+    /// allow.
     pub fn buffer_bytes(&self) -> u64 {
-        2 * u64::from(self.recv_buffers)
-            * (HEADER_LEN as u64 + u64::from(self.max_message)).next_multiple_of(8)
+        let receives = if self.standby && self.rails() > 1 { 2 } else { 1 };
+        (receives + 1) * u64::from(self.recv_buffers) * self.frame_bytes()
+    }
+
+    /// How many bytes of buffers the guests of this node share, if it takes any.
+    pub fn shared_bytes(&self) -> u64 {
+        self.guests.map_or(0, |guests| u64::from(guests.common) * self.frame_bytes())
+    }
+
+    /// How many bytes the buffer of a message has.
+    fn frame_bytes(&self) -> u64 {
+        (HEADER_LEN as u64 + u64::from(self.max_message)).next_multiple_of(8)
     }
 
     /// The defaults, for a node among its peers. Their names are those of the network: on machines, names whose addresses the backend was

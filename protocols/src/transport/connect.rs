@@ -39,7 +39,14 @@ impl<V: Verbs> Driver<V> {
         match queue {
             Some(queue) => {
                 drop(self.shared.rt.spawn(async move {
-                    queue.drained().at((index, epoch)).await;
+                    match index > shared.loopback() {
+                        // Of a guest's it is the driver that says that it draws no more, and there is none once the mesh is closed.
+                        true => {
+                            let drained = shared.resumed.unless(|| shared.closed.get(), queue.drained());
+                            let _ = drained.at((index, epoch)).await;
+                        }
+                        false => queue.drained().at((index, epoch)).await,
+                    }
                     shared.event(index, epoch, Event::Drained);
                 }));
             }

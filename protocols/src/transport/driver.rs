@@ -93,7 +93,8 @@ impl<V: Verbs> Driver<V> {
             let busy = self.completions(cx) | self.connection_events(cx) | self.device_events(cx);
             let busy = busy | self.own_events() | self.feed_starved(cx) | self.what_is_due(cx);
             let busy = busy | self.begin_hold_offs() | self.begin_trials();
-            let busy = busy | self.repost_when_idle(cx) | self.stand_by(cx);
+            let busy = busy | self.repost_when_idle(cx);
+            self.stand_by(cx);
             if !busy {
                 if self.is_idle() {
                     leaf_at(&self.ids);
@@ -191,11 +192,8 @@ impl<V: Verbs> Driver<V> {
         };
         match (verdict, header) {
             // It was behind a write that could not be repeated.
-            (Received::Deliver, Some((_, CARRIED))) if frame.len() == HEADER_LEN => {
-                shared.stats.borrow_mut().messages_received += 1;
-            }
+            (Received::Deliver, Some((_, CARRIED))) if frame.len() == HEADER_LEN => {}
             (Received::Deliver, Some((_, CARRIED))) if shared.may_carry(peer) => {
-                shared.stats.borrow_mut().messages_received += 1;
                 carried::arrived(&shared, index, peer, &frame[HEADER_LEN..]);
             }
             (Received::Deliver, Some((_, FAREWELL))) if peer.is_guest => shared.take_leave(index),
@@ -219,7 +217,7 @@ impl<V: Verbs> Driver<V> {
             let header = header.filter(|_| verdict != Received::Violation).map(|(header, _)| header);
             self.frame_of_guest(index, peer, header, BufferGuard::Block { block, len });
         } else if peer.link.is_up() {
-            if peer.spent.is_empty() {
+            if !std::mem::replace(&mut peer.spends, true) {
                 self.spenders.push(index);
             }
             peer.spent.push(BufferGuard::Block { block, len });
@@ -249,6 +247,7 @@ impl<V: Verbs> Driver<V> {
         let shared = Rc::clone(&self.shared);
         for index in self.spenders.drain(..) {
             shared.with_peer(index, |peer| {
+                peer.spends = false;
                 shared.repost(index, peer);
                 shared.pump(index, peer);
             });
@@ -333,7 +332,9 @@ impl<V: Verbs> Driver<V> {
         }
         let ours = hello
             .filter(|hello| hello.max_message == shared.config.max_message && hello.buffers >= MIN_BUFFERS);
-        let index = ours.and_then(|hello| shared.index(hello.rank));
+        // A named peer's: the places behind are those of guests, who are not known by their ranks.
+        let index =
+            ours.and_then(|hello| shared.index(hello.rank)).filter(|index| *index < shared.loopback());
         let (Some(hello), Some(index)) = (ours, index) else {
             connector.reject(id.id, &Refusal::Stranger.encode());
             return;

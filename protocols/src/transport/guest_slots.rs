@@ -8,7 +8,7 @@
 //!   guest sent before; or until its connection is fenced. It is not enough to have told the guest: it may have sent before it read
 //!   that. So the slots granted are never more than the buffers that are posted, and no receiver is ever not ready.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Buffers of each guest's own.
 pub(super) const OWN: u32 = 2;
@@ -20,8 +20,6 @@ struct Held {
     out: u32,
     /// Its frames that were taken and whose buffers are not posted again.
     in_hand: u32,
-    /// It has more to send than it may.
-    hungry: bool,
 }
 
 impl Held {
@@ -42,8 +40,8 @@ pub(super) struct Slots {
     common: u32,
     free: u32,
     guests: BTreeMap<usize, Held>,
-    /// How many are hungry.
-    hungry: u32,
+    /// Those who have more to send than they may. There may be thousands of others, whom nobody who gives slots looks at.
+    hungry: BTreeSet<usize>,
     /// The guest that got one last: the next one is behind it.
     turn: usize,
 }
@@ -51,7 +49,7 @@ pub(super) struct Slots {
 impl Slots {
     /// With so many common buffers.
     pub(super) fn new(common: u32) -> Slots {
-        Slots { common, free: common, guests: BTreeMap::new(), hungry: 0, turn: 0 }
+        Slots { common, free: common, guests: BTreeMap::new(), hungry: BTreeSet::new(), turn: 0 }
     }
 
     /// How many buffers are to be posted or in hand.
@@ -80,7 +78,7 @@ impl Slots {
     pub(super) fn begin(&mut self, guest: usize) {
         let Some(held) = self.guests.get_mut(&guest) else { return };
         self.free += held.extra();
-        self.hungry -= u32::from(held.hungry);
+        self.hungry.remove(&guest);
         *held = Held { out: OWN, ..Held::default() };
     }
 
@@ -100,8 +98,10 @@ impl Slots {
         }
         held.out -= 1 + back;
         held.in_hand += 1;
-        self.hungry = self.hungry + u32::from(hungry) - u32::from(held.hungry);
-        held.hungry = hungry;
+        match hungry {
+            true => self.hungry.insert(guest),
+            false => self.hungry.remove(&guest),
+        };
         self.free += back;
         Ok(())
     }
@@ -113,7 +113,7 @@ impl Slots {
         if held.in_hand == 0 {
             return 0;
         }
-        let keeps = held.extra() == 0 || held.hungry && held.extra() <= share;
+        let keeps = held.extra() == 0 || self.hungry.contains(&guest) && held.extra() <= share;
         held.in_hand -= 1;
         match keeps {
             true => held.out += 1,
@@ -124,13 +124,13 @@ impl Slots {
 
     /// Gives one more slot to a guest that is hungry, the next in turn that has less than its share.
     pub(super) fn grant(&mut self) -> Option<usize> {
-        if self.free == 0 || self.hungry == 0 {
+        if self.free == 0 {
             return None;
         }
         let share = self.share();
-        let wants = |(_, held): &(&usize, &Held)| held.hungry && held.extra() < share;
-        let behind = self.guests.range(self.turn + 1..).chain(self.guests.range(..=self.turn));
-        let guest = *behind.into_iter().find(wants)?.0;
+        let wants = |guest: &&usize| self.guests.get(guest).is_some_and(|held| held.extra() < share);
+        let behind = self.hungry.range(self.turn + 1..).chain(self.hungry.range(..=self.turn));
+        let guest = *behind.into_iter().find(wants)?;
         self.free -= 1;
         self.turn = guest;
         self.guests.get_mut(&guest)?.out += 1;
@@ -139,13 +139,12 @@ impl Slots {
 
     /// How many slots a guest may keep that has nothing to send.
     pub(super) fn keep(&self, guest: usize) -> u32 {
-        let hungry = self.guests.get(&guest).is_some_and(|held| held.hungry);
-        if hungry { OWN + self.share() } else { OWN }
+        if self.hungry.contains(&guest) { OWN + self.share() } else { OWN }
     }
 
     /// Of the common buffers, an equal part for each who wants more.
     fn share(&self) -> u32 {
-        self.common.checked_div(self.hungry).map_or(self.common, |share| share.max(1))
+        self.common.checked_div(self.hungry.len() as u32).map_or(self.common, |share| share.max(1))
     }
 }
 

@@ -217,7 +217,7 @@ pub struct MeshAudit {
 pub struct MeshStats {
     /// Messages accepted for sending.
     pub messages_sent: u64,
-    /// Messages delivered to inboxes.
+    /// Messages delivered to inboxes. What carries one-sided operations and their answers counts neither here nor as sent.
     pub messages_received: u64,
     /// Messages put on a connection again because the last one broke.
     pub messages_repeated: u64,
@@ -236,7 +236,8 @@ pub struct MeshStats {
     pub unknown_outcomes: u64,
     /// Connections made again after the first.
     pub reconnects: u64,
-    /// Of those, how many went over to a worse rail, and how many back to a better one.
+    /// Of those, how many went over to a rail of a higher number, and how many back to one of a lower: to a worse and to a better one, unless
+    /// another rail than the first is [preferred](Mesh::prefer).
     pub failovers: u64,
     /// See [`MeshStats::failovers`].
     pub failbacks: u64,

@@ -3,7 +3,7 @@
 
 use super::link::Event;
 use super::mesh::{BULK, Mesh, Shared};
-use super::peer::{Life, Peer, keep};
+use super::peer::{Life, Peer};
 use super::room;
 use super::stand_in::{Asker, Atomic, StandIn};
 use super::{Lost, NotExecuted, OpError, Rank};
@@ -226,6 +226,7 @@ impl<V: Verbs> Mesh<V> {
         let stand_in = shared.stand_in.as_ref().filter(|_| to == self.me());
         let asked = stand_in.map_or(0, StandIn::asked);
         let begun = shared.with_peer(index, |peer| peer.next_list);
+        let mut resolver = Resolver { shared, index, ticket: None };
         poll_fn(|cx| {
             shared.with_peer(index, |peer| {
                 let lists_ended = peer.lists.first().is_none_or(|first| *first >= begun);
@@ -233,7 +234,7 @@ impl<V: Verbs> Mesh<V> {
                 if ended || peer.gone || shared.closed.get() {
                     return Poll::Ready(());
                 }
-                keep(&mut peer.resolvers, cx);
+                resolver.waits(peer, cx);
                 Poll::Pending
             })
         })
@@ -249,6 +250,7 @@ impl<V: Verbs> Mesh<V> {
             (peer.ups, peer.last_op, peer.carried.next())
         });
         let _resolving = Resolving { shared, index };
+        let mut resolver = Resolver { shared, index, ticket: None };
         poll_fn(|cx| {
             if shared.closed.get() {
                 return Poll::Ready(Err(NotExecuted::Closed));
@@ -260,7 +262,7 @@ impl<V: Verbs> Mesh<V> {
                 if is_fixed(peer, ups, last_op) && peer.carried.are_fixed_before(carried) {
                     return Poll::Ready(Ok(()));
                 }
-                keep(&mut peer.resolvers, cx);
+                resolver.waits(peer, cx);
                 match &peer.queue {
                     Some(queue) => queue.watch_sends(cx),
                     None => shared.event(index, peer.epoch, Event::Wanted),
@@ -313,6 +315,27 @@ impl<V: Verbs> Drop for OpenList<'_, V> {
             peer.lists.remove(&self.number);
             peer.wake_resolvers();
         });
+    }
+}
+
+/// A place among those who wait until operations have a fixed outcome. It ends with the wait, whatever brought that about: on a connection
+/// that never breaks nobody else would take the waker out.
+struct Resolver<'a, V: Verbs> {
+    shared: &'a Shared<V>,
+    index: usize,
+    ticket: Option<u64>,
+}
+
+impl<V: Verbs> Resolver<'_, V> {
+    fn waits(&mut self, peer: &mut Peer<V>, cx: &Context<'_>) {
+        self.ticket = Some(peer.wait_in(|peer| &mut peer.resolvers, self.ticket, cx));
+    }
+}
+
+impl<V: Verbs> Drop for Resolver<'_, V> {
+    fn drop(&mut self) {
+        let Some(ticket) = self.ticket else { return };
+        self.shared.with_peer(self.index, |peer| room::leave(&mut peer.resolvers, ticket));
     }
 }
 
@@ -487,4 +510,42 @@ pub(super) fn word_of(range: RemoteSlice) -> Result<RemoteSlice, OpError> {
 /// The operation was executed; that its result cannot be read is our own bug.
 fn copy_out<V: Verbs>(guard: &BufferGuard<V>, into: &mut [u8]) -> Result<(), OpError> {
     guard.read_at(0, into).map_err(refused)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::on_fakes::OnFakes;
+    use super::*;
+    use weft_verbs::{Nanos, WcOp};
+
+    const PEER: usize = 1;
+
+    #[test]
+    fn who_waits_for_outcomes_leaves_nothing_behind_on_a_connection_that_never_breaks() {
+        let mut node = OnFakes::new();
+        node.stands_on(0);
+        let waiting =
+            |node: &OnFakes| node.mesh.shared.with_peer(PEER, |peer| (peer.resolvers.len(), peer.resolving));
+        let to = Rank::from_index(PEER as u32);
+        for gives_up in [false, true].repeat(20) {
+            let (mesh, at) = (node.mesh.clone(), RemoteSlice { addr: 0, rkey: 0, len: 8 });
+            let writes = node.rt.spawn(async move { mesh.write(to, at, &[7; 8]).await });
+            node.settle();
+            let (mesh, rt) = (node.mesh.clone(), node.rt.clone());
+            let most = if gives_up { Nanos(5) } else { Nanos::MAX };
+            let resolves = node.rt.spawn(async move { rt.within(most, mesh.resolve_outcomes(to)).await });
+            node.settle();
+            assert_eq!((waiting(&node), resolves.is_finished()), ((1, 1), false));
+            if gives_up {
+                node.world(0).now += Nanos(5);
+                node.settle();
+                assert_eq!((waiting(&node), resolves.is_finished()), ((0, 0), true));
+            }
+            let (posted, ..) = *node.world(0).sends.last().expect("it is posted");
+            node.world(0).complete(posted, Ok(WcOp::Write));
+            node.settle();
+            assert!(writes.is_finished() && resolves.is_finished());
+            assert_eq!(waiting(&node), (0, 0));
+        }
+    }
 }

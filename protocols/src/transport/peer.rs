@@ -25,7 +25,7 @@ pub(super) struct Outgoing<V: Verbs> {
     pub(super) place: Option<Box<Place<V>>>,
 }
 
-/// A task's place in a line: of those who want to post an operation, or to send a message.
+/// A task's place in a line: of those who want to post an operation, or to send a message, or who wait for outcomes.
 pub(super) struct Waiter {
     pub(super) ticket: u64,
     pub(super) waker: Waker,
@@ -68,6 +68,8 @@ pub(super) struct Peer<V: Verbs> {
     pub(super) early: VecDeque<Completed<V>>,
     /// Receive buffers whose messages were handed on, to be posted again.
     pub(super) spent: Vec<BufferGuard<V>>,
+    /// In the driver's list of peers with such buffers.
+    pub(super) spends: bool,
     /// Frames that arrived.
     pub(super) heard: u64,
     /// Probes and lists that its adapter has carried out, whatever its node does.
@@ -115,7 +117,7 @@ pub(super) struct Peer<V: Verbs> {
     pub(super) lists: BTreeSet<u64>,
     pub(super) next_list: u64,
     /// Tasks that wait for operations to have a fixed outcome, and how many there are.
-    pub(super) resolvers: Vec<Waker>,
+    pub(super) resolvers: VecDeque<Waiter>,
     pub(super) resolving: u32,
     /// Tasks that wait for room among the kept messages, in line; and tasks that wait until none is kept.
     pub(super) line: VecDeque<Waiter>,
@@ -163,6 +165,7 @@ impl<V: Verbs> Peer<V> {
             numbered: 0,
             early: VecDeque::new(),
             spent: Vec::new(),
+            spends: false,
             heard: 0,
             answered: 0,
             moves: 0,
@@ -178,7 +181,7 @@ impl<V: Verbs> Peer<V> {
             next_ticket: 0,
             lists: BTreeSet::new(),
             next_list: 0,
-            resolvers: Vec::new(),
+            resolvers: VecDeque::new(),
             resolving: 0,
             line: VecDeque::new(),
             senders: Vec::new(),
@@ -252,8 +255,8 @@ impl<V: Verbs> Peer<V> {
     }
 
     pub(super) fn wake_resolvers(&mut self) {
-        for waker in self.resolvers.drain(..) {
-            waker.wake();
+        for waiter in self.resolvers.drain(..) {
+            waiter.waker.wake();
         }
     }
 

@@ -107,10 +107,10 @@ impl<V: Verbs> Shared<V> {
 
 impl<V: Verbs> Driver<V> {
     /// Makes connections that stand by, once there is nothing else to do: no message waits for that.
-    pub(super) fn stand_by(&mut self, cx: &mut Context<'_>) -> bool {
+    pub(super) fn stand_by(&mut self, cx: &mut Context<'_>) {
         self.unready.append(&mut self.shared.to_do.unready.borrow_mut());
         if self.unready.is_empty() || self.shared.rt.poll_idle(cx).is_pending() {
-            return false;
+            return;
         }
         // One at a time: each takes as long as its receive buffers do, and what arrives meanwhile must not wait for all.
         let index = self.unready.remove(0);
@@ -118,7 +118,6 @@ impl<V: Verbs> Driver<V> {
         if !self.unready.is_empty() {
             cx.waker().wake_by_ref();
         }
-        false
     }
 
     /// Makes the connection that a peer may need. One that cannot be had is made when it is needed.

@@ -86,6 +86,8 @@ impl Rejection {
             (Some(Refusal::Retired), _) => Some(Rejection::Retired),
             (Some(Refusal::Stale { .. } | Refusal::SimultaneousOpen | Refusal::Trial), _) => None,
             (None, RejectReason::NoListener) => Some(Rejection::NoListener),
+            // A runtime that listens and whose mesh is closed. A mesh says something, whatever its version.
+            (None, RejectReason::Consumer) if private.is_empty() => Some(Rejection::NoListener),
             (None, RejectReason::Consumer) => Some(Rejection::Foreign),
             (None, RejectReason::Timeout) => Some(Rejection::Other(TIMEOUT)),
             (None, RejectReason::Other(code)) => Some(Rejection::Other(code)),
@@ -232,7 +234,9 @@ mod tests {
         }
         let by_manager = |reason| turned_down(reason, Vec::new());
         assert_eq!(by_manager(RejectReason::NoListener), because(Rejection::NoListener));
-        assert_eq!(by_manager(RejectReason::Consumer), because(Rejection::Foreign));
+        assert_eq!(turned_down(RejectReason::Consumer, vec![1, 2, 3]), because(Rejection::Foreign));
+        // A node listens there, and its mesh is closed.
+        assert_eq!(by_manager(RejectReason::Consumer), because(Rejection::NoListener));
         assert_eq!(by_manager(RejectReason::Other(10)), because(Rejection::Other(10)));
     }
 

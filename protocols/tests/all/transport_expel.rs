@@ -271,7 +271,7 @@ fn what_one_who_is_expelled_had_asked_for_is_not_executed_later() {
         drop(there.rt.spawn(async move { mesh.fetch_add(rank(0), word, 1).await }));
         let (rt, mesh) = (here.rt.clone(), here.mesh.clone());
         let expelled = here.rt.spawn(async move {
-            while mesh.stats().messages_received == 0 {
+            while mesh.heard(rank(1)) == 0 {
                 rt.yield_now().await;
             }
             mesh.expel(rank(1), incarnation);

@@ -2,9 +2,9 @@
 
 use crate::common::{Cluster, ms, rank, us};
 use std::cell::Cell;
-use weft_protocols::transport::{Channel, GuestConfig, MeshConfig};
-use weft_sim::NodeId;
+use weft_protocols::transport::{Cause, Channel, GuestConfig, Mesh, MeshConfig, Rejection};
 use weft_sim::fault::{Fault, Link, PacketClass, Rule, Verdict, Way};
+use weft_sim::{NodeId, Sim};
 use weft_verbs::{Nanos, Wait, Work};
 
 const CHANNEL: Channel = Channel(3);
@@ -12,6 +12,13 @@ const CHANNEL: Channel = Channel(3);
 thread_local! {
     /// The lease of the server that is started next.
     static LEASE: Cell<Nanos> = const { Cell::new(Nanos::MAX) };
+}
+
+/// A node of a cluster of which the first one is the server, and of which the third one takes itself for its peer.
+fn with_a_stranger(config: &mut MeshConfig) {
+    if config.me != rank(2) {
+        special(config);
+    }
 }
 
 /// A node of a cluster of which the first one is the server.
@@ -94,4 +101,39 @@ fn slots_that_were_granted_on_a_connection_that_broke_do_not_count_on_the_next_o
     cluster.run(ms(100));
     assert_eq!((guest.mesh.audit().unacked, server.mesh.guests().lent), (0, 0));
     assert_eq!(server.mesh.stats().reconnects, 1, "what it gives back it had");
+}
+
+/// It has a longer list of servers than this one, and its place there is a guest's place here.
+#[test]
+fn a_named_node_that_a_server_does_not_know_takes_no_guest_s_place() {
+    LEASE.set(Nanos::MAX);
+    let cluster = Cluster::special(3, 1, 1, Wait::Notify, with_a_stranger);
+    let [server, guest, stranger] = &cluster.members[..] else { panic!("three of them") };
+    let says = |mesh: &Mesh<Sim>| mesh.send(rank(0), CHANNEL, &[1; 8]).expect("it is kept");
+    let (early, late, strange) = (guest.mesh.clone(), guest.mesh.clone(), stranger.mesh.clone());
+    guest.at(us(1), move || says(&early));
+    stranger.at(ms(5), move || says(&strange));
+    guest.at(ms(50), move || says(&late));
+    cluster.run(ms(100));
+    assert_eq!((guest.mesh.audit().unacked, server.mesh.stats().messages_received), (0, 2));
+    assert_eq!((server.mesh.guests().admitted, server.mesh.stats().peer_resets), (1, 0));
+    let troubles: Vec<_> = stranger.mesh.troubles().iter().map(|trouble| trouble.cause).collect();
+    assert_eq!(troubles, [Cause::Rejected(Rejection::Stranger)]);
+}
+
+/// That it draws no more receives from those that guests share is news for the mesh's task, which ends with the mesh.
+#[test]
+fn a_mesh_that_is_closed_while_a_guest_s_queue_pair_drains_leaves_nothing_behind() {
+    let cluster = with_guests(1, Nanos::MAX);
+    let server = &cluster.members[0];
+    let _held = cluster.members[1].mesh.hold(rank(0));
+    cluster.run(ms(10));
+    let (rt, mesh) = (server.rt.clone(), server.mesh.clone());
+    drop(server.rt.spawn(async move {
+        mesh.retire();
+        rt.yield_now().await;
+        mesh.close();
+    }));
+    cluster.run(ms(100));
+    assert_eq!(server.rt.audit().tasks, 0);
 }

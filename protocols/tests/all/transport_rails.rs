@@ -289,6 +289,11 @@ fn a_list_with_what_no_operation_is_or_has_room_for_is_refused_in_whole_over_eit
             (stats.carried > 0, cluster.members[0].mesh.rail(rank(1))),
             (other, Some(u8::from(other)))
         );
+        assert_eq!(
+            (stats.messages_sent, stats.messages_received),
+            (0, 0),
+            "{other}: what carries operations is no message of its user's"
+        );
     }
 }
 
@@ -305,7 +310,7 @@ fn a_carried_operation_in_parts_ends_when_its_owner_is_expelled_between_two_of_t
             (cluster.members[0].mesh.clone(), cluster.members[1].mesh.incarnation(), Rc::clone(&ended));
         drop(cluster.members[0].rt.spawn(async move {
             mesh.fetch_add(rank(1), at.word(0).expect("in it"), 1).await.expect("it is carried");
-            let before = mesh.stats().messages_received;
+            let before = mesh.heard(rank(1));
             let mut bytes = vec![7; at.len as usize];
             let mut call = Box::pin(async {
                 match reads {
@@ -315,7 +320,7 @@ fn a_carried_operation_in_parts_ends_when_its_owner_is_expelled_between_two_of_t
                 }
             });
             let end = poll_fn(|cx| {
-                if mesh.stats().messages_received > before && !mesh.is_gone(rank(1)) {
+                if mesh.heard(rank(1)) > before && !mesh.is_gone(rank(1)) {
                     mesh.expel(rank(1), there);
                 }
                 call.as_mut().poll(cx)

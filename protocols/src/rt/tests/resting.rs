@@ -74,3 +74,18 @@ fn what_rests_is_woken_by_its_fence_and_gives_its_room_back_when_it_is_gone() {
     let _again = bench.queue(4, 4);
     assert_eq!(bench.world().cqs.len(), 1, "one completion queue was enough for all three");
 }
+
+/// What it flushed may be in the completion queue, whose places are not another one's before that was looked for.
+#[test]
+fn what_rests_and_was_moved_to_error_by_its_connection_manager_gives_its_room_back_once_it_was_looked_for() {
+    let mut bench = bench(Wait::Poll);
+    let resting = bench.queue(4, 4);
+    resting.rest();
+    resting.qp().modify(&Modify::Err).expect("the fake device obeys");
+    drop(resting);
+    let _other = bench.queue(4, 4);
+    assert_eq!(bench.world().cqs.len(), 2, "its places are not free yet");
+    bench.settle();
+    let _again = bench.queue(4, 4);
+    assert_eq!(bench.world().cqs.len(), 2, "they are now");
+}
