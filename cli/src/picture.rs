@@ -92,7 +92,7 @@ fn plot_of(throughput: &Throughput) -> Plot {
     let mut kinds: BTreeMap<&str, Vec<(f64, f64)>> = BTreeMap::new();
     for fault in faults.iter().filter(|fault| millis(fault.from_ns) < end) {
         let from = millis(fault.from_ns);
-        let until = fault.until_ns.map_or(end, millis).max(from + end * NARROWEST);
+        let until = millis(fault.until_ns).max(from + end * NARROWEST);
         kinds.entry(fault.kind).or_default().push((from, until.min(end)));
     }
     let spans = kinds.into_iter().map(|(kind, places)| Spans { name: kind.to_string(), places }).collect();
@@ -138,9 +138,9 @@ mod tests {
         let mut bytes = vec![100_000; 2_000];
         bytes[500..700].fill(0);
         let faults = vec![
-            Struck { kind: "cut", from_ns: 50_000_000, until_ns: Some(60_000_000) },
-            Struck { kind: "port-down", from_ns: 150_000_000, until_ns: None },
-            Struck { kind: "cut", from_ns: 900_000_000, until_ns: None },
+            Struck { kind: "cut", from_ns: 50_000_000, until_ns: 60_000_000 },
+            Struck { kind: "port-down", from_ns: 150_000_000, until_ns: 250_000_000 },
+            Struck { kind: "cut", from_ns: 900_000_000, until_ns: 910_000_000 },
         ];
         let plot = plot_of(&Throughput { every_ns: 100_000, bytes, faults });
         let Shape::Lines(Lines { series, spans, .. }) = &plot.shape else { panic!("lines") };

@@ -57,7 +57,8 @@ pub struct Group {
     pub layout: Layout,
     /// The numbers.
     pub counts: Vec<Count>,
-    /// Whether a sum over many runs has it: a sum of the most of each run says nothing.
+    /// Whether a sum over many runs has it: a sum of the most of each run says nothing, nor one of percents or of means. All runs of a
+    /// scenario have those that do, in the same order: a sum that is added in another order is then the same.
     pub adds_up: bool,
 }
 

@@ -7,7 +7,7 @@
 //! and its writes are carried out again without the program that made them. One type with both would have parts that every use
 //! leaves out.
 
-use crate::history::HistoryEvent;
+use crate::history::{HistoryEvent, Stage};
 use crate::oracle::{Judge, Oracles};
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -47,8 +47,9 @@ pub struct Recorder<O: Oracles, M = ()>(Rc<RefCell<Pages<O, M>>>);
 struct Pages<O: Oracles, M> {
     judge: Judge<O>,
     meter: M,
-    first: Option<Nanos>,
     last: Nanos,
+    /// When clients saw the earliest event of theirs, and the latest.
+    busy: Option<(Nanos, Nanos)>,
     history: Option<Vec<O::Event>>,
     /// Is told of every event.
     listener: Option<Listener<O::Event>>,
@@ -69,8 +70,8 @@ impl<O: Oracles, M: Meter<O::Event>> Recorder<O, M> {
         Recorder(Rc::new(RefCell::new(Pages {
             judge,
             meter,
-            first: None,
             last: Nanos::ZERO,
+            busy: None,
             history: None,
             listener: None,
         })))
@@ -109,20 +110,24 @@ impl<O: Oracles, M: Meter<O::Event>> Recorder<O, M> {
         self.0.borrow().last
     }
 
-    /// From the first event to the last.
+    /// From the first event of clients to the last. What is of a node is none: a node may be back long after the last client is through.
     pub fn busy(&self) -> Nanos {
-        let pages = self.0.borrow();
-        pages.first.map_or(Nanos::ZERO, |first| pages.last - first)
+        self.0.borrow().busy.map_or(Nanos::ZERO, |(first, last)| last - first)
     }
 }
 
 impl<O: Oracles, M: Meter<O::Event>> Record<O::Event> for Recorder<O, M> {
     fn record(&self, event: O::Event) {
-        let Pages { judge, meter, first, last, history, listener } = &mut *self.0.borrow_mut();
+        let Pages { judge, meter, last, busy, history, listener } = &mut *self.0.borrow_mut();
         judge.observe(&event);
         meter.measure(&event);
-        first.get_or_insert(event.at());
-        *last = event.at().max(*last);
+        let at = event.at();
+        *last = at.max(*last);
+        if event.stage() != Stage::OfNode {
+            // What is recorded first need not be the earliest: nodes' clocks run ahead.
+            let (from, to) = busy.unwrap_or((at, at));
+            *busy = Some((from.min(at), to.max(at)));
+        }
         if let Some(tell) = listener {
             tell(&event);
         }

@@ -36,9 +36,23 @@ const COLOURS: [RGBColor; 10] = [
     RGBColor(120, 70, 40),
 ];
 
-/// What lies behind lines: pale, and told apart by the legend.
-const SHADES: [RGBColor; 4] =
-    [RGBColor(248, 205, 200), RGBColor(252, 229, 180), RGBColor(222, 214, 240), RGBColor(212, 232, 214)];
+/// What lies behind lines: pale, and told apart by the legend. As many as there are kinds of faults.
+const SHADES: [RGBColor; 14] = [
+    RGBColor(248, 205, 200),
+    RGBColor(252, 229, 180),
+    RGBColor(222, 214, 240),
+    RGBColor(212, 232, 214),
+    RGBColor(200, 224, 248),
+    RGBColor(240, 240, 160),
+    RGBColor(186, 228, 226),
+    RGBColor(232, 206, 178),
+    RGBColor(238, 196, 230),
+    RGBColor(216, 216, 216),
+    RGBColor(205, 226, 158),
+    RGBColor(176, 196, 222),
+    RGBColor(255, 190, 150),
+    RGBColor(200, 190, 165),
+];
 
 fn shade(nth: usize) -> RGBColor {
     SHADES[nth % SHADES.len()]
@@ -134,31 +148,38 @@ fn builder<'a, 'b>(area: &'a Area<'b>, title: &str) -> ChartBuilder<'a, 'b, SVGB
     builder
 }
 
-/// Axes that do not shout. The vertical one measures `y`.
-fn mesh<X, Y>(style: MeshStyle<'_, '_, X, Y, SVGBackend<'_>>, y: &str, top: f64) -> Drawn
+/// Axes that do not shout. The vertical one measures `y`, up to `top`; the horizontal one is so wide.
+fn mesh<X, Y>(style: MeshStyle<'_, '_, X, Y, SVGBackend<'_>>, y: &str, top: f64, wide: f64) -> Drawn
 where
     X: ValueFormatter<f64> + Ranged<ValueType = f64>,
     Y: ValueFormatter<f64> + Ranged<ValueType = f64>,
 {
-    // Enough decimals to tell labels apart.
-    let decimals = match top {
-        ..1.0 => 2,
-        ..10.0 => 1,
-        _ => 0,
-    };
+    let decimals = decimals(top);
     let label = |y: &f64| format!("{y:.decimals$}");
-    // It lives no longer than the label.
+    // They live no longer than the labels.
     let mut style = style;
     style
         .y_desc(y)
         .y_label_formatter(&label)
-        .x_label_formatter(&|x| format!("{x:.0}"))
+        .x_label_formatter(&|x| short(*x, wide))
         .label_style((FONT, 13).into_font().color(&INK))
         .axis_style(INK)
         .bold_line_style(GRID)
         .light_line_style(WHITE)
         .draw()?;
     Ok(())
+}
+
+/// Enough decimals to tell labels of an axis of this length apart.
+fn decimals(length: f64) -> usize {
+    (1.0 - length.log10().floor()).clamp(0.0, 9.0) as usize
+}
+
+/// A number on an axis of this length, without decimals that say nothing.
+fn short(x: f64, length: f64) -> String {
+    let decimals = decimals(length);
+    let number = format!("{x:.decimals$}");
+    if decimals == 0 { number } else { number.trim_end_matches('0').trim_end_matches('.').to_string() }
 }
 
 /// Text of this size, anchored so.
@@ -215,7 +236,9 @@ fn legend(area: &Area<'_>, keys: &[(String, Mark)]) -> Drawn {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use weft_check::paper::{Axis, Bars, Lines, Part, Parts, Place, Scale, Series, Spans};
+    use std::collections::BTreeSet;
+    use weft_check::paper::{Axis, Bars, Lines, Marks, Part, Parts, Place, Scale, Series, Spans};
+    use weft_check::scenario::FaultKind;
 
     fn drawn(shape: Shape) -> String {
         let plot = Plot { file: "one", figure: "Figure 1", title: "One".into(), y: "MB/s", shape };
@@ -224,7 +247,8 @@ mod tests {
 
     fn lines(scale: Scale, points: Vec<(f64, f64)>) -> Shape {
         let series = |name: &str| Series { name: name.into(), points: points.clone() };
-        let (series, paper) = (vec![series("here")], Some(series("the paper")));
+        let (series, paper) =
+            (vec![series("here")], Some(Marks { name: "the paper".into(), by_line: vec![series("here")] }));
         Shape::Lines(Lines { x: Axis { title: "bytes", scale }, series, paper, spans: Vec::new() })
     }
 
@@ -246,6 +270,75 @@ mod tests {
         let svg = drawn(Shape::Lines(Lines { spans, ..lines }));
         assert_eq!(svg.matches("#F8CDC8").count(), 2 + 1, "two places, and one in the legend");
         assert!(svg.find("#F8CDC8") < svg.find("<circle") && svg.contains("cut"));
+    }
+
+    #[test]
+    fn a_short_axis_has_labels_that_are_where_they_say_and_reaches_little_further_than_its_lines() {
+        let svg = drawn(lines(Scale::Linear, vec![(0.0, 0.5), (2.0, 1.0)]));
+        let labelled = |number: &str| svg.lines().any(|line| line.trim() == number);
+        assert!(["0", "0.4", "1", "1.6", "2"].iter().all(|number| labelled(number)), "{svg}");
+        for right in [0.02, 0.3, 2.0, 700.0] {
+            let svg = drawn(lines(Scale::Linear, vec![(0.0, 0.5), (right, 1.0)]));
+            let points = svg.split("<circle cx=\"").skip(1).filter_map(|rest| rest.split('"').next());
+            let x: Vec<f64> = points.take(2).map(|x| x.parse().expect("a number")).collect();
+            assert!(x[1] > 700.0 && x[1] < PLOT.0.to, "{right}: {x:?}");
+        }
+    }
+
+    #[test]
+    fn of_faults_that_lie_on_each_other_none_hides_another() {
+        let Shape::Lines(lines) = lines(Scale::Linear, vec![(0.0, 1.0), (9.0, 2.0)]) else { unreachable!() };
+        let heights = |second: (f64, f64)| {
+            let spans = [("cut", (2.0, 4.0)), ("port-down", second)];
+            let spans = spans.map(|(name, place)| Spans { name: name.into(), places: vec![place] });
+            let svg = drawn(Shape::Lines(Lines { spans: spans.into(), ..lines.clone() }));
+            let rectangles =
+                svg.split("<rect ").filter(|of| of.contains("#F8CDC8") || of.contains("#FCE5B4"));
+            let number = |of: &str, name: &str| {
+                let value = of.split(&format!("{name}=\"")).nth(1).and_then(|rest| rest.split('"').next());
+                value.and_then(|value| value.parse::<i32>().ok()).unwrap_or_default()
+            };
+            let sides = rectangles.map(|of| (number(of, " y"), number(of, "height")));
+            sides.filter(|(_, high)| *high > 12).collect::<Vec<_>>()
+        };
+        let [(top, high), (other_top, other_high)] = heights((3.0, 5.0))[..] else { panic!("two bands") };
+        assert!(other_top + other_high <= top + 1 && high.abs_diff(other_high) <= 1, "one above the other");
+        // Where they do not they are as high as the picture.
+        assert_eq!(heights((5.0, 6.0)), [(other_top, high + other_high); 2]);
+    }
+
+    #[test]
+    fn a_line_is_wider_only_where_another_lies_on_it_and_marks_have_the_colour_of_their_line() {
+        let series = |name: &str, points: &[(f64, f64)]| Series { name: name.into(), points: points.into() };
+        let long = [(1.0, 9.0), (2.0, 9.0), (3.0, 5.0), (4.0, 5.0)];
+        let paper = Marks { name: "the paper".into(), by_line: vec![series("second", &[(4.0, 6.0)])] };
+        let svg = drawn(Shape::Lines(Lines {
+            x: Axis { title: "bytes", scale: Scale::Linear },
+            series: vec![series("first", &long), series("second", &long[2..])],
+            paper: Some(paper),
+            spans: Vec::new(),
+        }));
+        let width = |of: &str| {
+            of.split("stroke-width=\"").nth(1).and_then(|rest| rest.split('"').next()).map(str::to_string)
+        };
+        let all: Vec<_> =
+            svg.split("<polyline ").skip(1).filter(|of| of.contains("#0072B2")).filter_map(width).collect();
+        assert_eq!(all[..2], ["2", "5"], "{svg}");
+        // Two strokes of its one cross, beside its line and its points.
+        let strokes = |colour: &str| {
+            let lines = svg.split('<').filter(|of| of.starts_with("line ") && of.contains(colour));
+            lines.count()
+        };
+        assert!(strokes("#E69F00") >= 2, "{svg}");
+    }
+
+    #[test]
+    fn each_kind_of_fault_has_a_shade_of_its_own() {
+        let shades: BTreeSet<_> = SHADES.iter().map(|of| (of.0, of.1, of.2)).collect();
+        // These two are of explored worlds alone.
+        let told = |kind: &&FaultKind| !matches!(kind, FaultKind::Drop | FaultKind::RequesterGaveUp);
+        let kinds = FaultKind::ALL.iter().filter(told).count();
+        assert!(shades.len() == SHADES.len() && shades.len() >= kinds, "{} for {kinds}", shades.len());
     }
 
     /// Where a curve has its highest point near the vertical axis.

@@ -16,7 +16,7 @@ pub use cluster::{Cluster, Machine, refused};
 pub use fitted::Fitted;
 pub use goal::{Goal, Limit, Wanted};
 pub use group::{Group, known, names, percent, value};
-pub use plot::{Axis, Bars, Lines, Part, Parts, Place, Plot, Scale, Series, Shape, Spans};
+pub use plot::{Axis, Bars, Lines, Marks, Part, Parts, Place, Plot, Scale, Series, Shape, Spans};
 pub use row::{Row, X};
 
 use serde::Serialize;

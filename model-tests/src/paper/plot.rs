@@ -72,7 +72,7 @@ pub struct Lines {
     /// What was measured, a line each.
     pub series: Vec<Series>,
     /// What the paper says: marks beside the lines.
-    pub paper: Option<Series>,
+    pub paper: Option<Marks>,
     /// What is marked along the horizontal axis, a colour of its own each.
     pub spans: Vec<Spans>,
 }
@@ -102,6 +102,15 @@ pub enum Scale {
     Linear,
     /// From the least number that is drawn, each factor of ten as wide as any other. Numbers are above 0.
     Logarithmic,
+}
+
+/// What the paper says beside lines.
+#[derive(Clone, Debug)]
+pub struct Marks {
+    /// Its name in the legend.
+    pub name: String,
+    /// The values for each line, by the line's name.
+    pub by_line: Vec<Series>,
 }
 
 /// Points of one kind.
@@ -136,6 +145,8 @@ fn places(rows: &[&Row]) -> Vec<Place> {
             None => places.push(Place { label, parts: vec![part] }),
         }
     }
+    let names = |place: &Place| place.parts.iter().map(|part| part.name.clone()).collect::<Vec<_>>();
+    debug_assert!(places.windows(2).all(|two| names(&two[0]) == names(&two[1])), "other parts: {places:?}");
     places
 }
 
@@ -151,6 +162,18 @@ impl Lines {
         };
         let series = names(rows).into_iter().map(|name| Series { points: points(&name), name }).collect();
         Lines { x, series, paper: None, spans: Vec::new() }
+    }
+
+    /// The values that the paper gives for rows of these lines, where it gives any.
+    pub fn marks(name: &str, points: impl Iterator<Item = (String, (f64, f64))>) -> Option<Marks> {
+        let mut by_line: Vec<Series> = Vec::new();
+        for (line, point) in points {
+            match by_line.iter_mut().find(|of| of.name == line) {
+                Some(of) => of.points.push(point),
+                None => by_line.push(Series { name: line, points: vec![point] }),
+            }
+        }
+        (!by_line.is_empty()).then(|| Marks { name: name.to_string(), by_line })
     }
 
     /// Where a line has a value.

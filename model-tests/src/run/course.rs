@@ -3,7 +3,6 @@
 use super::faults::Strike;
 use super::leftovers::{at_rest, is_clean, left_alive};
 use super::log::EventLog;
-use super::throughput::Samples;
 use super::world::{Client, SLICE, World};
 use super::{Phase, Progress, Report, RunError, RunOptions};
 use crate::named::Named;
@@ -22,9 +21,9 @@ impl<S: System> World<S> {
     /// Runs to the end and judges.
     pub fn run(mut self, mut options: RunOptions<'_>) -> Result<Report, RunError> {
         self.begin_log(options.log.take());
-        self.samples = options.sample.map(Samples::new);
+        self.sample(options.sample);
         self.under_faults(&mut options)?;
-        self.fabric.stop_faults();
+        self.stop_faults();
         self.bring_all_back()?;
         let (settled, healthy) = self.settle(&mut options)?;
         self.judge_clients(settled);
@@ -34,6 +33,7 @@ impl<S: System> World<S> {
         if self.is_unharmed() {
             self.recorder.judge(|judge| judge.judge_unharmed(settled));
         }
+        self.sample_the_rest();
         let metrics = self.metrics();
         self.judge_conduct();
         self.judge_connections();

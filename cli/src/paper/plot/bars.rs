@@ -34,7 +34,7 @@ pub(super) fn draw(area: &Area<'_>, plot: &Plot, drawn: &Bars) -> Drawn {
         builder(area, &plot.title).build_cartesian_2d(across.clone(), Upwards::new(bottom..top, labelled))?;
     let mut style = chart.configure_mesh();
     style.disable_x_mesh().x_labels(0);
-    mesh(style, plot.y, top)?;
+    mesh(style, plot.y, top, across.end - across.start)?;
     if bottom < 0.0 {
         chart.draw_series([PathElement::new([(across.start, 0.0), (across.end, 0.0)], INK)])?;
     }

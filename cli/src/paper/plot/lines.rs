@@ -5,17 +5,17 @@ use super::{Area, Drawn, INK, Mark, PLOT, above, builder, colour, corner, highes
 use plotters::coord::ranged1d::ValueFormatter;
 use plotters::prelude::*;
 use std::ops::Range;
-use weft_check::paper::{Lines, Plot, Scale, Series};
+use weft_check::paper::{Lines, Plot, Scale, Series, Spans};
 
 type Chart<'a, 'b, X> = ChartContext<'a, SVGBackend<'b>, Cartesian2d<X, Upwards>>;
 
 /// Draws the lines, and a cross for each of the paper's values.
 pub(super) fn draw(area: &Area<'_>, plot: &Plot, lines: &Lines) -> Drawn {
-    let points = || lines.series.iter().chain(&lines.paper).flat_map(|series| &series.points);
-    let right = points().map(|point| point.0).fold(1.0, f64::max);
+    let points = || drawn(lines).flat_map(|series| &series.points);
+    let right = highest(points().map(|point| point.0));
     let left = points().map(|point| point.0).fold(right, f64::min);
     let axis = match lines.x.scale {
-        Scale::Linear => 0.0..right + 0.7,
+        Scale::Linear => 0.0..right * 1.03,
         Scale::Logarithmic => left / 1.2..right * 1.2,
     };
     let keys = keys(lines);
@@ -24,15 +24,21 @@ pub(super) fn draw(area: &Area<'_>, plot: &Plot, lines: &Lines) -> Drawn {
     let top = labelled.max(above(0.0, highest_under(lines, &axis, right), &keys, AIR));
     let up = Upwards::new(0.0..top, labelled);
     let mut builder = builder(area, &plot.title);
+    let size = (axis.end - axis.start, top);
     match lines.x.scale {
-        Scale::Linear => within(builder.build_cartesian_2d(axis, up)?, plot, lines, top)?,
+        Scale::Linear => within(builder.build_cartesian_2d(axis, up)?, plot, lines, size)?,
         Scale::Logarithmic => {
             let labels = apart(points().map(|point| point.0), &axis);
             let across = axis.log_scale().with_key_points(labels);
-            within(builder.build_cartesian_2d(across, up)?, plot, lines, top)?;
+            within(builder.build_cartesian_2d(across, up)?, plot, lines, size)?;
         }
     }
     legend(area, &keys)
+}
+
+/// All that has points: the lines, and the paper's values.
+fn drawn(lines: &Lines) -> impl Iterator<Item = &Series> {
+    lines.series.iter().chain(lines.paper.iter().flat_map(|paper| &paper.by_line))
 }
 
 /// Which of the places of points have a label on a logarithmic axis: from the left, those that have room for it.
@@ -74,7 +80,7 @@ fn highest_under(lines: &Lines, axis: &Range<f64>, right: i32) -> f64 {
         Scale::Linear => (x - axis.start) / (axis.end - axis.start),
         Scale::Logarithmic => logarithmic(x, axis),
     };
-    let under = lines.series.iter().chain(&lines.paper).flat_map(|series| {
+    let under = drawn(lines).flat_map(|series| {
         let points = series.points.iter().map(|&(x, y)| (place(x), y));
         let reaches_out = |((a, from), (b, to)): ((f64, f64), (f64, f64))| {
             (a < edge && b > edge).then(|| from + (to - from) * (edge - a) / (b - a))
@@ -85,37 +91,67 @@ fn highest_under(lines: &Lines, axis: &Range<f64>, right: i32) -> f64 {
     under.fold(0.0, f64::max)
 }
 
-/// Draws inside of a chart.
-fn within<X>(mut chart: Chart<'_, '_, X>, plot: &Plot, lines: &Lines, top: f64) -> Drawn
+/// Draws inside of a chart, which is so wide and so high.
+fn within<X>(mut chart: Chart<'_, '_, X>, plot: &Plot, lines: &Lines, (wide, top): (f64, f64)) -> Drawn
 where
     X: Ranged<ValueType = f64> + ValueFormatter<f64>,
 {
     let mut style = chart.configure_mesh();
     style.x_desc(lines.x.title);
-    mesh(style, plot.y, top)?;
+    mesh(style, plot.y, top, wide)?;
+    // Where some lie on others each kind has a band of its own.
+    let bands = if overlap(&lines.spans) { lines.spans.len() } else { 1 };
+    let high = top / bands as f64;
     for (nth, spans) in lines.spans.iter().enumerate() {
-        let fill = shade(nth).filled();
-        let place = |&(from, to): &(f64, f64)| Rectangle::new([(from, 0.0), (to, top)], fill);
+        let (fill, low) = (shade(nth).filled(), high * (nth % bands) as f64);
+        let place = |&(from, to): &(f64, f64)| Rectangle::new([(from, low), (to, low + high)], fill);
         chart.draw_series(spans.places.iter().map(place))?;
     }
     for (nth, series) in lines.series.iter().enumerate() {
         let colour = colour(nth);
         // Lines may lie on each other: each shows around those that come after it.
-        let hidden =
-            lines.series[nth + 1..].iter().filter(|over| lies_under(series, over, top)).count() as u32;
-        let (width, size) = (2 + 3 * hidden, 3 + 3 * hidden as i32 / 2);
-        chart.draw_series(LineSeries::new(series.points.iter().copied(), colour.stroke_width(width)))?;
-        chart.draw_series(series.points.iter().map(|&at| Circle::new(at, size, colour.filled())))?;
+        let hidden: Vec<u32> = series
+            .points
+            .iter()
+            .map(|at| lines.series[nth + 1..].iter().filter(|over| lies_under(*at, over, top)).count() as u32)
+            .collect();
+        let ends = |from: usize| hidden[from].min(hidden[from + 1]);
+        let mut from = 0;
+        while from + 1 < hidden.len() {
+            let to = (from + 1..hidden.len() - 1).find(|to| ends(*to) != ends(from));
+            let to = to.unwrap_or(hidden.len() - 1);
+            let part = series.points[from..=to].iter().copied();
+            chart.draw_series(LineSeries::new(part, colour.stroke_width(2 + 3 * ends(from))))?;
+            from = to;
+        }
+        let dots = series.points.iter().zip(&hidden);
+        chart.draw_series(
+            dots.map(|(&at, hidden)| Circle::new(at, 3 + 3 * *hidden as i32 / 2, colour.filled())),
+        )?;
     }
-    let crosses = lines.paper.iter().flat_map(|paper| &paper.points);
-    chart.draw_series(crosses.map(|&at| Cross::new(at, 7, INK.stroke_width(2))))?;
+    // In the colour of their line.
+    for marks in lines.paper.iter().flat_map(|paper| &paper.by_line) {
+        let line = lines.series.iter().position(|series| series.name == marks.name);
+        let style = line.map_or(INK, colour).stroke_width(2);
+        chart.draw_series(marks.points.iter().map(|&at| Cross::new(at, 7, style)))?;
+    }
     Ok(())
 }
 
-/// Whether a line lies under another one: all along it they are no further apart than lines are wide.
-fn lies_under(series: &Series, over: &Series, top: f64) -> bool {
+/// Whether two places lie on each other.
+fn overlap(spans: &[Spans]) -> bool {
+    let mut places: Vec<(f64, f64)> = spans.iter().flat_map(|spans| spans.places.iter().copied()).collect();
+    places.sort_by(|one, other| one.0.total_cmp(&other.0));
+    let mut until = f64::MIN;
+    places.iter().any(|(from, to)| {
+        let lies = *from < until;
+        until = until.max(*to);
+        lies
+    })
+}
+
+/// Whether a point lies under one of a line: they are no further apart than lines are wide.
+fn lies_under((x, y): (f64, f64), over: &Series, top: f64) -> bool {
     let near = top * 4.0 / (PLOT.1.to - PLOT.1.from);
-    let of = |x: f64| over.points.iter().find(|point| point.0 == x).map(|point| point.1);
-    let mut both = series.points.iter().filter_map(|&(x, y)| Some((y - of(x)?).abs())).peekable();
-    both.peek().is_some() && both.all(|apart| apart < near)
+    over.points.iter().any(|point| point.0 == x && (point.1 - y).abs() < near)
 }

@@ -192,9 +192,8 @@ impl HistoryEvent for Event {
         match self.what {
             What::Accesses { .. } | What::Copies(..) | What::Enters(_) | What::Runs => Stage::Asked,
             What::Accessed { .. } | What::Copied | What::Leaves(_) | What::Ran { .. } => Stage::Served,
-            What::Crashed | What::LeftOut => Stage::OfNode,
+            What::Crashed | What::LeftOut | What::Waits | What::Begun(_) | What::Outlives(_) => Stage::OfNode,
             What::Failed(_) => Stage::Other,
-            What::Waits | What::Begun(_) | What::Outlives(_) => Stage::Other,
         }
     }
 }

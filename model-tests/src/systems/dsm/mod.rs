@@ -267,6 +267,7 @@ impl System for SharedMemory {
             pace: work.unit.nanos().0 as f64,
             grain: work.grain,
             spent: Spent::default(),
+            ran: Spent::default(),
             mesh: mesh.clone(),
             counted: Default::default(),
         };
@@ -303,7 +304,7 @@ impl System for SharedMemory {
         record.written().await;
         let ran = application.run(&mut member.worker, input).await;
         happens(match ran {
-            Ok(part) => What::Ran { part, spent: member.worker.spent },
+            Ok(part) => What::Ran { part, spent: member.worker.ran },
             Err(why) => What::Failed(why.into()),
         });
         record.written().await;
@@ -367,7 +368,7 @@ impl System for SharedMemory {
 }
 
 /// The figures of an application: speed-up, and what threads spent their time on, as the paper's Figure 4 has it. Where no thread
-/// has ended there is none of both.
+/// has ended there is none of both. What adds up over runs every run has, also one in which no thread has ended.
 fn application_metrics(
     work: &DsmWork,
     oracles: &DsmOracles,
@@ -378,17 +379,21 @@ fn application_metrics(
     let faults = counts.read_faults + counts.write_faults;
     let ended = Ended::of(&meter.spent);
     let alone = oracles.expected().units as f64 * work.unit.nanos().0 as f64;
-    let of_ended = ended.as_ref().map(|ended| ended.counts(alone)).unwrap_or_default();
-    let of_all = [("faults", "faults", faults), ("lost", "lost", meter.lost), ("died", "died", meter.died)];
-    let counted: Vec<_> = of_ended.into_iter().chain(of_all).collect();
+    let locks = meter.spent.iter().map(|spent| spent.locks_taken).sum();
+    let counted = [
+        ("threads", "threads ended", meter.spent.len() as u64),
+        ("locks", "locks", locks),
+        ("faults", "faults", faults),
+        ("lost", "lost", meter.lost),
+        ("died", "died", meter.died),
+    ];
     let rate = |ended: &Ended<'_>| Rate::of("faults_per_second", "faults a second", faults, ended.elapsed);
     Metrics {
         picture: None,
         rates: ended.iter().map(rate).collect(),
-        groups: ended
-            .iter()
-            .map(Ended::times)
-            .chain([Group::new("application", "Application", Layout::Row, &counted), protocol(counts, mesh)])
+        groups: std::iter::once(Group::new("application", "Application", Layout::Row, &counted))
+            .chain(ended.iter().flat_map(|ended| [ended.speed(alone), ended.times()]))
+            .chain([protocol(counts, mesh)])
             .chain(objects.groups())
             .collect(),
         latencies: Vec::new(),
@@ -417,29 +422,29 @@ impl Ended<'_> {
         self.spent.iter().map(of).sum()
     }
 
-    /// What they did, and how much sooner than one thread alone, which takes so many nanoseconds.
-    fn counts(&self, alone: f64) -> Vec<(&'static str, &'static str, u64)> {
+    /// How much sooner they were through than one thread alone, which takes so many nanoseconds.
+    fn speed(&self, alone: f64) -> Group {
         let speed_up = if self.elapsed > Nanos::ZERO { alone / self.elapsed.0 as f64 } else { 0.0 };
-        vec![
+        let speed = [
             ("speed_up_percent", "speed, % of one", (100.0 * speed_up).round() as u64),
-            ("threads", "threads ended", self.threads()),
             ("barriers", "barriers of each", self.sum(|spent| spent.barriers_entered) / self.threads()),
-            ("locks", "locks", self.sum(|spent| spent.locks_taken)),
-        ]
+        ];
+        Group { adds_up: false, ..Group::new("speed", "Speed", Layout::Row, &speed) }
     }
 
     /// What they spent their time on.
     fn times(&self) -> Group {
         let micros = |of: fn(&Spent) -> u64| self.sum(of) / self.threads() / 1_000;
         let time = [
-            ("elapsed", "elapsed", self.elapsed.0 / 1_000),
-            ("compute", "computing", micros(|spent| spent.compute)),
-            ("handlers", "taken by handlers", micros(|spent| spent.handlers)),
-            ("faults", "waiting for minipages", micros(|spent| spent.faults)),
-            ("barriers", "waiting at barriers", micros(|spent| spent.barriers)),
-            ("locks", "waiting for locks", micros(|spent| spent.locks)),
+            ("elapsed_us", "elapsed", self.elapsed.0 / 1_000),
+            ("compute_us", "computing", micros(|spent| spent.compute)),
+            ("handlers_us", "taken by handlers", micros(|spent| spent.handlers)),
+            ("faults_us", "waiting for minipages", micros(|spent| spent.faults)),
+            ("barriers_us", "waiting at barriers", micros(|spent| spent.barriers)),
+            ("locks_us", "waiting for locks", micros(|spent| spent.locks)),
         ];
-        Group::new("time", "Time, mean of threads", Layout::Figures("what", "us"), &time)
+        let times = Group::new("time", "Time, mean of threads", Layout::Figures("what", "us"), &time);
+        Group { adds_up: false, ..times }
     }
 }
 

@@ -165,6 +165,7 @@ impl HistoryEvent for Event {
         match self.what {
             What::Requested { .. } => Stage::Asked,
             What::Granted { .. } => Stage::Served,
+            What::Leased { .. } | What::Crashed | What::LeftOut => Stage::OfNode,
             _ => Stage::Other,
         }
     }

@@ -298,6 +298,18 @@ mod tests {
         assert_eq!(book.busy(), Nanos(89_999_000));
     }
 
+    /// A view may leave a node out long after the last client is through, and clocks of nodes run apart.
+    #[test]
+    fn a_second_is_one_in_which_clients_were_busy() {
+        let book = book();
+        book.record(Event::of_node(Nanos(10), 3, What::Leased { until: Nanos(900), lineage: 1 }));
+        write(&book, 2_000, 1, Mode::Exclusive, ASKS);
+        write(&book, 1_500, 2, Mode::Exclusive, ASKS);
+        write(&book, 9_500, 2, Mode::Exclusive, GRANTED);
+        book.record(Event::of_node(Nanos(700_000), 3, What::LeftOut));
+        assert_eq!((book.busy(), book.last()), (Nanos(8_000), Nanos(700_000)));
+    }
+
     /// In simulation a crash is known at once. On real machines it is noticed when survivors have gone on already, perhaps.
     #[test]
     fn the_time_from_a_crash_to_the_next_grant_does_not_depend_on_when_the_crash_is_noticed() {

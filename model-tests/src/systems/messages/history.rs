@@ -86,7 +86,7 @@ impl HistoryEvent for Event {
         match self.what {
             What::Sent { .. } => Stage::Asked,
             What::Arrived { .. } => Stage::Served,
-            What::PeerRestarted { .. } | What::Restarted => Stage::Other,
+            What::PeerRestarted { .. } | What::Restarted => Stage::OfNode,
         }
     }
 }

@@ -176,7 +176,8 @@ impl HistoryEvent for Event {
     fn stage(&self) -> Stage {
         match self.what {
             What::Calls(_) => Stage::Asked,
-            What::Stale | What::Failed(_) | What::Dropped | What::Restarted => Stage::Other,
+            What::Stale | What::Failed(_) | What::Dropped => Stage::Other,
+            What::Restarted => Stage::OfNode,
             _ => Stage::Served,
         }
     }

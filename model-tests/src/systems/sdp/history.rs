@@ -125,6 +125,7 @@ impl HistoryEvent for Event {
         match self.what {
             What::Asks { .. } => Stage::Asked,
             What::Answered { .. } => Stage::Served,
+            What::Restarts | What::Crashes => Stage::OfNode,
             _ => Stage::Other,
         }
     }

@@ -5,8 +5,10 @@ mod dropped;
 use crate::common::{self, assert_kept, broken_by, reached, stormy, struck};
 use weft_check::explore::{Options, Report, Size};
 use weft_check::history::{ClientId, RequestId};
+use weft_check::metrics::Metrics;
 use weft_check::oracle::Oracles;
 use weft_check::record::Record;
+use weft_check::run::RunOptions;
 use weft_check::scenario::{FaultKind, Scenario};
 use weft_check::seeds::assert_held;
 use weft_check::systems::dsm::SharedMemory;
@@ -243,7 +245,7 @@ fn applications_come_to_what_a_sequential_run_comes_to_while_links_fail() {
         assert_held(&stormy(4, &format!("{work}\ngrain = {}", application.grain()), 3000), 1..2);
         let summary = assert_held(&stormy(4, &work, 3000), 0..1);
         assert!(summary.metrics.count("protocol", "transfers") > 0, "{application:?}");
-        assert!(summary.metrics.count("time", "faults") > 0, "{application:?}");
+        assert!(summary.metrics.count("application", "faults") > 0, "{application:?}");
     }
 }
 
@@ -350,10 +352,37 @@ fn programs_end_by_name_when_a_node_dies() {
         let summary = assert_held(&mortal(&work), 0..2);
         let [lost, died] = ["lost", "died"].map(|count| summary.metrics.count("application", count));
         assert!(lost + died > 0, "{name}: {lost} lost, {died} died");
-        // Nobody has ended, so there is no time that it took.
         assert_eq!(summary.metrics.count("application", "threads"), 0, "{name}");
-        assert!(summary.metrics.groups.iter().all(|group| group.key != "time"), "{name}");
+        // Nobody has ended, so there is no time that it took.
+        let one = weft_check::run(&mortal(&work), 0, RunOptions::default()).expect("it runs");
+        assert!(
+            !has(&one.metrics, "time") && !has(&one.metrics, "speed"),
+            "{name}: {:?}",
+            one.metrics.groups
+        );
     }
+}
+
+fn has(metrics: &Metrics, group: &str) -> bool {
+    metrics.groups.iter().any(|of| of.key == group)
+}
+
+/// The second one's threads end by the death of a node, and none of them at the result.
+#[test]
+fn a_sum_over_runs_of_an_application_has_no_speed_and_no_mean_and_is_the_same_in_any_order() {
+    let work = |rounds| format!("application = \"sor\"\nthreads = 2\nrounds = {rounds}\nunit = \"2us\"");
+    let run = |rounds| weft_check::run(&mortal(&work(rounds)), 0, RunOptions::default()).expect("it runs");
+    let [ended, none] = [1, 1_000].map(run);
+    assert!(has(&ended.metrics, "speed") && has(&ended.metrics, "time"), "{:?}", ended.metrics.groups);
+    let sum = |reports: [&weft_check::run::Report; 2]| {
+        let mut sum = Metrics::default();
+        reports.into_iter().for_each(|report| sum.add(&report.metrics));
+        sum
+    };
+    let both = sum([&ended, &none]);
+    assert_eq!(both, sum([&none, &ended]));
+    assert_eq!((both.count("application", "threads"), both.groups[0].key), (8, "application"));
+    assert!(!has(&both, "speed") && !has(&both, "time"), "{:?}", both.groups);
 }
 
 /// The oracles that a history breaks in which these things happen one after the other.

@@ -62,7 +62,8 @@ pub(super) fn notes() -> [Note; 11] {
         Note {
             figure: "Ours, staleness",
             text: "The paper has no such figure. One node puts every 100 us on average, and eight get at the same pace with the version \
-                   that they had; counted are the puts that had completed when a get returned and that it does not have. Write and version \
+                   that they had; counted are the puts that had completed when a get returned and that it does not have, 8 for 8 and more. \
+                   Write and version \
                    are behind by what completed while the answer was on its way.",
         },
         Note {

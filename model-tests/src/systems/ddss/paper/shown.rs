@@ -73,7 +73,7 @@ pub(super) fn plots(rows: &[Row]) -> Vec<Plot> {
     };
     let behind = || {
         let rows = of(rows, "Ours, staleness", |_| true);
-        let x = Axis { title: "versions behind", scale: Scale::Linear };
+        let x = Axis { title: "versions behind (8: 8 and more)", scale: Scale::Linear };
         Plot {
             file: "ours-staleness",
             figure: "Ours, staleness",

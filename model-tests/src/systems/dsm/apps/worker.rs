@@ -49,6 +49,8 @@ pub struct Worker<V: Verbs> {
     /// The grain of the application's memory, if it is not the application's own.
     pub(crate) grain: Option<u32>,
     pub(crate) spent: Spent,
+    /// What it had spent when the result was there.
+    pub(crate) ran: Spent,
     pub(crate) mesh: Mesh<V>,
     /// What its node had counted when the input was there, and when the result was; and messages.
     pub(crate) counted: [(DsmStats, u64); 2],
@@ -94,7 +96,7 @@ impl<V: Verbs> Worker<V> {
 
     /// The result is there. What follows looks at it, and is not counted.
     pub fn ends(&mut self) {
-        self.spent.to = self.rt.now().0;
+        self.ran = Spent { to: self.rt.now().0, ..self.spent };
         self.counted[1] = self.counts();
     }
 

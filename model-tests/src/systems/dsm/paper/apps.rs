@@ -216,13 +216,14 @@ pub(super) fn run(profile: &Profile, line: &Line, setup: Setup) -> Result<Ran, P
                 pace: line.unit,
                 grain: None,
                 spent: Spent::default(),
+                ran: Spent::default(),
                 mesh: mesh.clone(),
                 counted: Default::default(),
             };
             let (done, application, input) = (Rc::clone(&done), line.application, line.input);
             drop(rt.spawn(async move {
                 if let Ok(part) = application.run(&mut worker, input).await {
-                    done.borrow_mut().push((worker.me, part, worker.spent, worker.counted));
+                    done.borrow_mut().push((worker.me, part, worker.ran, worker.counted));
                 }
             }));
         }

@@ -2,7 +2,7 @@
 
 use super::groups::of;
 use super::{COMPARED_AT, Reading};
-use crate::paper::{Axis, Bars, Lines, Plot, Row, Scale, Series, Shape};
+use crate::paper::{Axis, Bars, Lines, Plot, Row, Scale, Shape};
 
 /// What all drawings measure upwards.
 const TIME: &str = "microseconds";
@@ -39,8 +39,7 @@ fn cascade(times: &[&Row], ratios: &[&Row]) -> Lines {
     let x = f64::from(COMPARED_AT);
     let base = lines.at("ncosed", x);
     let compared = ratios.iter().filter(|row| !row.series.contains(','));
-    let points: Vec<(f64, f64)> = compared.filter_map(|row| Some((x, base? * row.paper?))).collect();
-    let paper =
-        (!points.is_empty()).then_some(Series { name: "the paper's ratios to ncosed".to_string(), points });
+    let mark = |row: &&Row| Some((row.series.clone(), (x, base? * row.paper?)));
+    let paper = Lines::marks("the paper's ratios to ncosed", compared.filter_map(mark));
     Lines { paper, ..lines }
 }

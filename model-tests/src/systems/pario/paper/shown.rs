@@ -1,6 +1,6 @@
 //! Which rows tables and drawings show, in the paper's order.
 
-use crate::paper::{Axis, Bars, Group, Lines, Plot, Row, Scale, Series, Shape, X};
+use crate::paper::{Axis, Bars, Group, Lines, Plot, Row, Scale, Shape, X};
 
 fn of<'a>(rows: &'a [Row], figure: &str, wanted: impl Fn(&Row) -> bool) -> Vec<&'a Row> {
     rows.iter().filter(|row| row.figure == figure && wanted(row)).collect()
@@ -46,11 +46,10 @@ pub(super) fn groups(rows: &[Row]) -> Vec<Group> {
 fn drawn(file: &'static str, figure: &'static str, title: &str, y: &'static str, rows: &[&Row]) -> Plot {
     let x = Axis { title: "clients", scale: Scale::Linear };
     let mark = |row: &&Row| match row.x {
-        X::Number(clients) => row.paper.map(|paper| (clients as f64, paper)),
+        X::Number(clients) => row.paper.map(|paper| (row.series.clone(), (clients as f64, paper))),
         X::Name(_) => None,
     };
-    let marks: Vec<_> = rows.iter().filter_map(mark).collect();
-    let paper = (!marks.is_empty()).then(|| Series { name: "the paper".to_string(), points: marks });
+    let paper = Lines::marks("the paper", rows.iter().filter_map(mark));
     let shape = Shape::Lines(Lines { paper, ..Lines::of(x, rows) });
     Plot { file, figure, title: title.to_string(), y, shape }
 }

@@ -56,7 +56,7 @@ pub(super) fn groups(rows: &[Row]) -> Vec<Group> {
 /// All drawings.
 pub(super) fn plots(rows: &[Row]) -> Vec<Plot> {
     let bytes = Axis { title: "bytes of a message", scale: Scale::Logarithmic };
-    let after = Axis { title: "us from the beginning to the cut", scale: Scale::Linear };
+    let after = Axis { title: "us from the reader's first bytes to the cut", scale: Scale::Linear };
     let lines = |file, figure, title: &str, y, axis| {
         let shape = Shape::Lines(Lines::of(axis, &of(rows, figure)));
         Plot { file, figure, title: title.to_string(), y, shape }

@@ -20,7 +20,7 @@ const CALLS: u32 = 24;
 
 const BEGIN: Nanos = Nanos::from_millis(100);
 
-/// The last cut, from the beginning: before the fastest transfer ends.
+/// The last cut, from the reader's first bytes on: before the fastest transfer ends.
 const LAST: Nanos = Nanos::from_micros(3_600);
 
 /// How many places there are at which a rail fails.
@@ -103,15 +103,22 @@ pub(super) fn bound(profile: &Profile, cut: Cut) -> Nanos {
     cut.detection(profile) + Nanos(3 * round_trip + revocation) + again
 }
 
-/// The place of a cut among all, from the beginning of the transfer.
+/// The place of a cut among all, from the reader's first bytes on.
 pub(super) fn place(nth: u64) -> Nanos {
     Nanos(LAST.0 * nth / PLACES)
 }
 
+/// When the reader has its first bytes, from the beginning of the transfer on, where no rail fails. Until then it waits for the
+/// transfer's first buffers to be registered, which no rail makes longer or shorter.
+pub(super) fn first_bytes(profile: &Profile, mode: Mode) -> Result<Nanos, PaperError> {
+    let reads = reads(profile, mode, None)?;
+    Ok(reads.first().map_or(Nanos::ZERO, |(at, _)| *at - BEGIN))
+}
+
 /// The longest time from the cut on in which the reader got nothing, if a rail fails so long after the transfer has begun. How long it had
-/// waited by then, for the transfer's first buffers to be registered say, is not the rail's doing.
+/// waited by then is not the rail's doing.
 pub(super) fn stall(profile: &Profile, mode: Mode, cut: Cut, after: Nanos) -> Result<Nanos, PaperError> {
-    let reads = reads(profile, mode, cut, after)?;
+    let reads = reads(profile, mode, Some((cut, after)))?;
     let down = BEGIN + after;
     let later = reads.iter().map(|(at, _)| *at).filter(|at| *at > down);
     let waits = later.clone().zip(std::iter::once(down).chain(later)).map(|(at, before)| at - before);
@@ -119,7 +126,8 @@ pub(super) fn stall(profile: &Profile, mode: Mode, cut: Cut, after: Nanos) -> Re
 }
 
 /// What the reader gets in each of equal spans of time from the beginning on: when a span begins, in microseconds, and in
-/// megabits a second.
+/// megabits a second. The bytes of a read came since the one before: a read may take a span. The last span, of which the transfer has a
+/// part, is left out.
 pub(super) fn course(
     profile: &Profile,
     mode: Mode,
@@ -127,21 +135,35 @@ pub(super) fn course(
     after: Nanos,
     span: Nanos,
 ) -> Result<Vec<(u64, f64)>, PaperError> {
-    let reads = reads(profile, mode, cut, after)?;
+    let reads = reads(profile, mode, Some((cut, after)))?;
     let end = reads.last().map_or(BEGIN, |(at, _)| *at);
-    let mut spans = vec![0; ((end - BEGIN).0 / span.0 + 1) as usize];
+    let mut spans = vec![0.0; ((end - BEGIN).0 / span.0) as usize];
+    let mut before = BEGIN;
     for (at, bytes) in reads {
-        spans[((at - BEGIN).0 / span.0) as usize] += bytes;
+        let to = (at - BEGIN).0;
+        let from = (before - BEGIN).0.min(to - 1);
+        let each_ns = bytes as f64 / (to - from) as f64;
+        for (nth, of) in (0..).zip(&mut spans) {
+            let (start, end) = (span.0 * nth, span.0 * (nth + 1));
+            *of += each_ns * to.min(end).saturating_sub(from.max(start)) as f64;
+        }
+        before = at;
     }
-    let rate = |bytes: u64| bytes as f64 * 8e3 / span.0 as f64;
+    let rate = |bytes: f64| bytes * 8e3 / span.0 as f64;
     Ok((0..).zip(spans).map(|(nth, bytes)| (nth * span.0 / 1_000, rate(bytes))).collect())
 }
 
-/// When the reader got how many bytes, if a rail fails so long after the transfer has begun.
-fn reads(profile: &Profile, mode: Mode, cut: Cut, after: Nanos) -> Result<Vec<(Nanos, u64)>, PaperError> {
+/// When the reader got how many bytes, if a rail fails so long after the transfer has begun, or none does.
+fn reads(
+    profile: &Profile,
+    mode: Mode,
+    fails: Option<(Cut, Nanos)>,
+) -> Result<Vec<(Nanos, u64)>, PaperError> {
     let options = SdpOptions { zcopy_threshold: u32::from(mode != Mode::BCopy), ..SdpOptions::default() };
     let pair = Pair::new(profile, 2, Wait::Poll, options)?;
-    pair.below.plan(BEGIN + after, cut.fault())?;
+    if let Some((cut, after)) = fails {
+        pair.below.plan(BEGIN + after, cut.fault())?;
+    }
     let sender = pair.sender.clone();
     drop(sender.rt.clone().spawn(async move {
         let stream = Rc::new(sender.sdp.connect(Rank::from_index(1), PORT).await?);
@@ -188,5 +210,6 @@ fn reads(profile: &Profile, mode: Mode, cut: Cut, after: Nanos) -> Result<Vec<(N
     }));
     pair.below.run_until(END);
     let ended = ended.take();
-    ended.ok_or_else(|| PaperError::Unfinished(format!("{}, {} after {after}", mode.name(), cut.name())))
+    let cut = || fails.map_or("no cut".to_string(), |(cut, after)| format!("{} after {after}", cut.name()));
+    ended.ok_or_else(|| PaperError::Unfinished(format!("{}, {}", mode.name(), cut())))
 }

@@ -103,10 +103,13 @@ pub(super) const BONDING: [((&str, u32), [f64; 2]); 5] = [
     (M100, [10_097.0, 10_068.0]),
 ];
 
+/// The least message of which the thesis has a figure of TCP over IPoIB.
+pub(super) const IPOIB_FROM: u32 = 8 * KIB;
+
 /// TCP over IPoIB (chapter 7): bytes of a message, Mb/s, and what the thesis calls a latency, which is netperf's processor
 /// time in microseconds for a KB.
 const IPOIB: [(f64, f64, f64); 4] = [
-    (8_192.0, 1_206.0, 4.1),
+    (IPOIB_FROM as f64, 1_206.0, 4.1),
     (65_536.0, 897.0, 6.3),
     (4_194_304.0, 2_223.0, 4.0),
     (1_048_576_000.0, 2_622.0, 2.7),
