@@ -204,7 +204,8 @@ pub trait Model {
 
     /// Judges a state in the middle of an execution: asked after every event. What it looks at it adds to `view`, since two
     /// events that both change the view are tried in either order, and others need not be: a model that adds nothing sees the
-    /// states of one order for all. **Never asked** where a model that says [`is_memoisable`](Model::is_memoisable) is explored.
+    /// states of one order for all. Two states that differ in nothing but the view are two states. **Never asked** where a model that says
+    /// [`is_memoisable`](Model::is_memoisable) is explored.
     ///
     /// # Errors
     ///
@@ -219,8 +220,9 @@ pub trait Model {
         Ok(())
     }
 
-    /// Judges an end at which every request has ended: what is left over, and what the model itself promises. Unless the model
-    /// judges otherwise, the first violation that a node finds by itself. **Never asked** where a model that says
+    /// Judges an end at which every request has ended: what is left over, and what the model itself promises. What it judges by that
+    /// several nodes have changed is in the view of [`judge`](Model::judge), or was [noted](Recorder::note): else it sees one order of
+    /// those changes for all. Unless the model judges otherwise, the first violation that a node finds by itself. **Never asked** where a model that says
     /// [`is_memoisable`](Model::is_memoisable) is explored: there only its oracles and each node's
     /// [`violation_at`](Model::violation_at) count.
     ///
