@@ -140,7 +140,7 @@ pub trait SystemModel: Clone + 'static {
     }
 
     /// Whether programs may be memoised; see [`Model::is_memoisable`]. A model whose clients share something that is not the
-    /// fabric's says no.
+    /// fabric's says no, and so does one whose service brings memory of its own, claims memory, or ends its program.
     fn is_memoisable(&self) -> bool {
         true
     }
