@@ -83,9 +83,9 @@ impl Model for Relay {
         (node == 1 && address == memory.addr()).then(|| Named::new("the token's place"))
     }
 
-    fn finish(&self, (_, got): &Self::State, _: &[Member], _: &Recorder<()>) -> Result<(), Violation> {
-        match got.get() {
-            Some(7) => Ok(()),
+    fn finish(&self, state: &Self::State, members: &[Member], _: &Recorder<()>) -> Result<(), Violation> {
+        match state.1.get() {
+            Some(7) => self.judge_each(state, members),
             _ => Err(Violation::new("relay", "the second node was never told of the token")),
         }
     }

@@ -181,12 +181,12 @@ impl Model for World {
         (memory, seen)
     }
 
-    fn finish(&self, (_, seen): &Self::State, _: &[Member], _: &Recorder<()>) -> Result<(), Violation> {
-        match seen.get() {
+    fn finish(&self, state: &Self::State, members: &[Member], _: &Recorder<()>) -> Result<(), Violation> {
+        match state.1.get() {
             Some([left, right]) if left != right => {
                 Err(Violation::new("whole reads", format!("the reader sees {left} and {right}")))
             }
-            _ => Ok(()),
+            _ => self.judge_each(state, members),
         }
     }
 }

@@ -23,7 +23,7 @@ pub trait Data: Clone + Debug + Serialize + DeserializeOwned + Send + 'static {}
 
 impl<T: Clone + Debug + Serialize + DeserializeOwned + Send + 'static> Data for T {}
 
-/// A client makes a request, or gets its answer.
+/// A client makes a request, or comes to the end of one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Call<Q, A> {
     /// When, by the clock of the client's node.
@@ -33,8 +33,17 @@ pub struct Call<Q, A> {
     pub id: RequestId,
     /// What is asked for.
     pub request: Q,
-    /// The answer; `None` while there is none.
-    pub answer: Option<A>,
+    /// How it ended; `None` while it has not.
+    pub end: Option<End<A>>,
+}
+
+/// How a request ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum End<A> {
+    /// With an answer.
+    Answered(A),
+    /// Its client has dropped it: it may have been carried out or not, or may yet be.
+    Dropped,
 }
 
 impl<Q: Data, A: Data> HistoryEvent for Call<Q, A> {
@@ -51,16 +60,21 @@ impl<Q: Data, A: Data> HistoryEvent for Call<Q, A> {
     }
 
     fn stage(&self) -> Stage {
-        if self.answer.is_some() { Stage::Served } else { Stage::Asked }
+        match self.end {
+            None => Stage::Asked,
+            Some(End::Answered(_)) => Stage::Served,
+            Some(End::Dropped) => Stage::Other,
+        }
     }
 }
 
 impl<Q: Debug, A: Debug> fmt::Display for Call<Q, A> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Call { id, request, answer, .. } = self;
-        match answer {
+        let Call { id, request, end, .. } = self;
+        match end {
             None => write!(f, "{id} asks: {request:?}"),
-            Some(answer) => write!(f, "{id} is answered: {request:?}: {answer:?}"),
+            Some(End::Answered(answer)) => write!(f, "{id} is answered: {request:?}: {answer:?}"),
+            Some(End::Dropped) => write!(f, "{id} is dropped: {request:?}"),
         }
     }
 }
@@ -73,11 +87,16 @@ pub async fn call<V: Verbs, Q: Data, A: Data>(
     record: &impl Record<Call<Q, A>>,
     answer: impl Future<Output = A>,
 ) {
-    record.record(Call { at: rt.now(), id, request: request.clone(), answer: None });
+    record.record(Call { at: rt.now(), id, request: request.clone(), end: None });
     record.written().await;
-    let answer = Some(answer.await);
-    record.record(Call { at: rt.now(), id, request, answer });
+    let end = Some(End::Answered(answer.await));
+    record.record(Call { at: rt.now(), id, request, end });
     record.written().await;
+}
+
+/// What a client sees of a request that it drops: of systems whose users may, for [`System::dropped`](crate::system::System::dropped).
+pub fn dropped<Q: Data, A: Data>(id: RequestId, request: &Q, at: Nanos) -> Option<Call<Q, A>> {
+    Some(Call { at, id, request: request.clone(), end: Some(End::Dropped) })
 }
 
 /// What a system promises of its answers. It is told of requests and answers in the order in which they happen.
@@ -96,13 +115,18 @@ pub trait Promise<Q, A>: Clone + Default + Hash + 'static {
     ///
     /// The answer is not as promised; what is wrong with it, in one line.
     fn answered(&mut self, client: ClientId, request: &Q, answer: &A) -> Result<(), String>;
+
+    /// The client has dropped the request, which may have been carried out or not, or may yet be.
+    fn dropped(&mut self, client: ClientId, request: &Q) {
+        let _ = (client, request);
+    }
 }
 
 /// The oracles of calls: a system's promise, and that every request ends.
 #[derive(Clone, Debug)]
 pub struct Answers<P, Q, A> {
     promise: P,
-    /// The requests without an answer, with when they were made.
+    /// The requests without an end, with when they were made.
     open: BTreeMap<RequestId, Nanos>,
     ended: u64,
     of: PhantomData<fn(Q, A)>,
@@ -122,13 +146,17 @@ impl<P: Promise<Q, A>, Q: Data, A: Data> Oracles for Answers<P, Q, A> {
     }
 
     fn observe(&mut self, call: &Call<Q, A>, broken: &mut dyn FnMut(Violation)) {
-        let Call { at, id, request, answer } = call;
-        let Some(answer) = answer else {
+        let Call { at, id, request, end } = call;
+        let Some(end) = end else {
             self.open.insert(*id, *at);
             return self.promise.asked(id.client, request);
         };
         self.open.remove(id);
         self.ended += 1;
+        let answer = match end {
+            End::Answered(answer) => answer,
+            End::Dropped => return self.promise.dropped(id.client, request),
+        };
         if let Err(text) = self.promise.answered(id.client, request, answer) {
             broken(Violation { oracle: P::NAME, at: *at, text });
         }
@@ -173,9 +201,11 @@ pub struct CallTimes {
 
 impl<Q: Data, A: Data> Meter<Call<Q, A>> for CallTimes {
     fn measure(&mut self, call: &Call<Q, A>) {
-        if call.answer.is_none() {
+        if call.end.is_none() {
             self.open.insert(call.id, call.at);
-        } else if let Some(since) = self.open.remove(&call.id) {
+        } else if let Some(since) = self.open.remove(&call.id)
+            && !matches!(call.end, Some(End::Dropped))
+        {
             self.times.add(call.at - since);
         }
     }
@@ -230,7 +260,7 @@ mod tests {
 
     fn event(at: u64, number: u32, answer: Option<u64>) -> Call<u64, u64> {
         let id = RequestId { client: ClientId { node: 1, index: 0 }, number };
-        Call { at: Nanos(at), id, request: 7, answer }
+        Call { at: Nanos(at), id, request: 7, end: answer.map(End::Answered) }
     }
 
     #[test]
@@ -250,6 +280,21 @@ mod tests {
         assert_eq!((oracles.ended(), oracles.unended()), (2, 1));
         let late: Vec<String> = oracles.finish(Nanos(9), Nanos(4)).iter().map(ToString::to_string).collect();
         assert_eq!(late, ["progress: at 9 ns: n1/c0#2 waits since 5 ns; the last fault was over 4 ns ago"]);
+    }
+
+    #[test]
+    fn a_request_that_its_client_drops_has_ended_and_takes_no_time() {
+        let (asks, mut oracles) = (event(1_000, 0, None), Answers::<Echo, u64, u64>::default());
+        let drops = dropped::<u64, u64>(asks.id, &asks.request, Nanos(3_000)).expect("it is seen");
+        let mut times = CallTimes::default();
+        for call in [asks, drops] {
+            oracles.observe(&call, &mut |violation| panic!("{violation}"));
+            times.measure(&call);
+        }
+        assert_eq!((oracles.ended(), oracles.unended()), (1, 0));
+        assert!(oracles.finish(Nanos(9_000), Nanos(4_000)).is_empty());
+        assert_eq!(times.times.percentiles().count, 0);
+        assert_eq!(drops.to_string(), "n1/c0#0 is dropped: 7");
     }
 
     /// A client that is answered something else than it asked for.

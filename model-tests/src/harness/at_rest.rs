@@ -26,12 +26,3 @@ pub(super) fn first_broke(members: &[Member]) -> Option<Violation> {
 pub(super) fn broke(node: u32, member: &Member) -> Option<Violation> {
     Standing::finish(Nanos::ZERO, node, &member.mesh.stats()).map(Violation::from)
 }
-
-/// The same as [`at_rest`] of the connections of all nodes, where nothing else runs on them.
-pub fn all_at_rest(members: &[Member]) -> Result<(), Violation> {
-    let mut nodes = members.iter().enumerate();
-    match nodes.find_map(|(node, member)| at_rest(node, Conduct::default(), member.leftovers())) {
-        Some(first) => Err(first),
-        None => Ok(()),
-    }
-}

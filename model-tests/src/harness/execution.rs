@@ -510,16 +510,18 @@ impl<M: Model> TransitionSystem for Execution<M> {
         }
     }
 
-    /// The fabric's and the record's. A program is told from others by what it still knows, if the model can say it, and otherwise
-    /// by all that it has seen: programs are deterministic. The initial configuration is part of it, since it is what programs
-    /// were started with; and so is the order of what was noted across nodes.
+    /// The fabric's, the record's and the model's view. A program is told from others by what it still knows, if the model can say it,
+    /// and otherwise by all that it has seen: programs are deterministic. The initial configuration is part of it, since it is what
+    /// programs were started with; and so is the order of what was noted across nodes, and what the model judges the state by: nodes that
+    /// have seen the same may have changed what they share in another order.
     fn fingerprint(&mut self) -> Option<Fingerprint> {
         let fingerprints = self.fingerprints();
-        let Some(Running { configuration, recorder, .. }) = &self.running else {
+        let Some(Running { configuration, recorder, view, .. }) = &self.running else {
             return Some(Fingerprint(CONFIGURATION.into()));
         };
         let mut rest = StateHasher::default();
         configuration.hash(&mut rest);
+        view.digest.hash(&mut rest);
         recorder.state(&mut rest);
         Some(Fingerprint(self.fabric.fingerprint_of(&fingerprints) ^ rest.whole()))
     }

@@ -33,7 +33,8 @@ impl<O: Oracles> Oracles for InOrder<O> {
     fn observe(&mut self, event: &O::Event, broken: &mut dyn FnMut(Violation)) {
         self.events += 1;
         let event = event.clone().by_another_clock(Nanos::from_secs(self.events));
-        self.oracles.observe(&event, broken);
+        let events = self.events;
+        self.oracles.observe(&event, &mut |violation| broken(without_times(violation, events)));
     }
 
     fn ended(&self) -> u64 {
@@ -45,16 +46,24 @@ impl<O: Oracles> Oracles for InOrder<O> {
     }
 
     fn finish(&mut self, now: Nanos, healthy: Nanos) -> Vec<Violation> {
-        self.oracles.finish(now, healthy)
+        let broken = self.oracles.finish(now, healthy).into_iter();
+        broken.map(|violation| without_times(violation, self.events)).collect()
     }
 
     fn finish_unharmed(&self) -> Option<Violation> {
-        self.oracles.finish_unharmed()
+        self.oracles.finish_unharmed().map(|violation| without_times(violation, self.events))
     }
 
     fn state(&self, to: &mut dyn Hasher) {
         self.oracles.state(to);
     }
+}
+
+/// A violation that does not say since when: that would be the number of one of so many events.
+fn without_times(violation: Violation, events: u64) -> Violation {
+    let since = |event| format!(" since {}", Nanos::from_secs(event));
+    let text = (1..=events).fold(violation.text, |text, event| text.replace(&since(event), ""));
+    Violation { text, ..violation }
 }
 
 impl<O: Explored> Explored for InOrder<O> {
@@ -78,7 +87,7 @@ impl<O: Explored> Explored for InOrder<O> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::calls::Call;
+    use crate::calls::{Answers, Call, Promise};
     use crate::history::{ClientId, RequestId};
 
     /// Sees all and shows nothing.
@@ -118,7 +127,35 @@ mod tests {
     #[test]
     fn diagrams_show_what_a_systems_oracles_say() {
         let id = RequestId { client: ClientId { node: 0, index: 0 }, number: 0 };
-        let event = Call { at: Nanos::ZERO, id, request: 1, answer: None };
+        let event = Call { at: Nanos::ZERO, id, request: 1, end: None };
         assert_eq!(InOrder::<Silent>::mark(&event), None);
+    }
+
+    /// Promises nothing but that calls end.
+    #[derive(Clone, Default, Hash)]
+    struct Any;
+
+    impl Promise<u64, u64> for Any {
+        const NAME: &'static str = "any";
+        const PROMISE: &'static str = "any answer is right";
+
+        fn asked(&mut self, _: ClientId, _: &u64) {}
+
+        fn answered(&mut self, _: ClientId, _: &u64, _: &u64) -> Result<(), String> {
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn a_request_without_an_end_is_told_without_a_time_that_is_none() {
+        let mut oracles = InOrder::new(Answers::<Any, u64, u64>::default());
+        for number in 0..2 {
+            let id = RequestId { client: ClientId { node: 0, index: 0 }, number };
+            let call = Call { at: Nanos::ZERO, id, request: 1, end: None };
+            oracles.observe(&call, &mut |violation| panic!("{violation}"));
+        }
+        let told: Vec<String> =
+            oracles.finish(Nanos::ZERO, Nanos::ZERO).into_iter().map(|of| of.text).collect();
+        assert_eq!(told, [0, 1].map(|n| format!("n0/c0#{n} waits; the last fault was over 0 ns ago")));
     }
 }

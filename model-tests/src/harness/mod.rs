@@ -21,8 +21,10 @@ mod recorder;
 mod requests;
 #[cfg(test)]
 mod unharmed_tests;
+#[cfg(test)]
+mod view_tests;
 
-pub use at_rest::{all_at_rest, at_rest};
+pub use at_rest::at_rest;
 pub use cluster::{DRIFT, Meeting, Member, Shape, any_counted, with_timers};
 pub use death::Death;
 pub use execution::Execution;

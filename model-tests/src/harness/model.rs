@@ -2,11 +2,12 @@
 //!
 //! The [harness](super::Harness) makes a transition system of it, which the explorer runs.
 
+use super::at_rest::at_rest;
 use super::cluster::{Meeting, Member, Shape};
 use super::recorder::{Explored, Recorder};
 use crate::explore::{Coverage, Size, Violation};
 use crate::named::Named;
-use crate::oracle::Oracles;
+use crate::oracle::{Conduct, Oracles};
 use weft_protocols::rt::fingerprint::StateHasher;
 use weft_protocols::transport::MeshConfig;
 use weft_sim::explore::{FaultSet, Outcome};
@@ -204,7 +205,8 @@ pub trait Model {
 
     /// Judges a state in the middle of an execution: asked after every event. What it looks at it adds to `view`, since two
     /// events that both change the view are tried in either order, and others need not be: a model that adds nothing sees the
-    /// states of one order for all. **Never asked** where a model that says [`is_memoisable`](Model::is_memoisable) is explored.
+    /// states of one order for all. Two states that differ in nothing but the view are two states. **Never asked** where a model that says
+    /// [`is_memoisable`](Model::is_memoisable) is explored.
     ///
     /// # Errors
     ///
@@ -219,8 +221,9 @@ pub trait Model {
         Ok(())
     }
 
-    /// Judges an end at which every request has ended: what is left over, and what the model itself promises. Unless the model
-    /// judges otherwise, the first violation that a node finds by itself. **Never asked** where a model that says
+    /// Judges an end at which every request has ended: what is left over, and what the model itself promises. What it judges by that
+    /// several nodes have changed is in the view of [`judge`](Model::judge), or was [noted](Recorder::note): else it sees one order of
+    /// those changes for all. Unless the model judges otherwise, what [each node](Model::judge_each) finds by itself. **Never asked** where a model that says
     /// [`is_memoisable`](Model::is_memoisable) is explored: there only its oracles and each node's
     /// [`violation_at`](Model::violation_at) count.
     ///
@@ -279,10 +282,11 @@ pub trait Model {
         Ok(())
     }
 
-    /// The violation that a node finds at an end, by itself.
+    /// The violation that a node finds at an end, by itself: [`at_rest`] of what it had to drop and of what it has left over. Unless a model
+    /// says otherwise, what its runtime and its [connections](Member::leftovers) have left over.
     fn violation_at(&self, state: &Self::State, node: usize, member: &Member) -> Option<Violation> {
-        let _ = (state, node, member);
-        None
+        let _ = state;
+        at_rest(node, Conduct::default(), member.leftovers())
     }
 
     /// A bit for each of the [branches](Model::branches): whether a node has reached it.
@@ -297,7 +301,8 @@ pub trait Model {
     }
 
     /// Whether programs may be memoised (see [`ProgramCache`](weft_sim::memo::ProgramCache)): what a node's program does depends on
-    /// nothing outside of it but what the fabric answers, and the model is judged by its oracles and by each node for itself: its
+    /// nothing outside of it but what the fabric answers, it brings no memory of its own (`Mesh::bring`), claims none, and does not end
+    /// (`Rt::shutdown`), and the model is judged by its oracles and by each node for itself: its
     /// [`judge`](Model::judge) and its [`finish`](Model::finish) are not asked, so it must have none. So are its
     /// [branches](Model::branches), and it leaves [`Model::coverage`] as it is.
     fn is_memoisable(&self) -> bool {

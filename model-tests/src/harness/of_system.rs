@@ -26,8 +26,6 @@ use weft_verbs::{Nanos, Wait};
 pub type Of<M> = <M as SystemModel>::System;
 /// What its services count.
 pub type CountsOf<M> = <Of<M> as System>::Counts;
-/// What its clients see.
-pub type EventOf<M> = <Of<M> as System>::Event;
 /// Its oracles.
 pub type OraclesOf<M> = <Of<M> as System>::Oracles;
 /// What its clients ask for.
@@ -63,11 +61,10 @@ pub trait SystemModel: Clone + 'static {
     /// What a client asks for by a letter; `None` if there is no such letter.
     fn request(&self, client: ClientId, letter: char) -> Option<RequestOf<Self>>;
 
-    /// What a client saw of a call by this letter that it dropped, which may have been carried out or not, or may yet be. `None` where
-    /// no world drops one: then no letter may have an exclamation mark behind it.
-    fn dropped(&self, id: RequestId, letter: char) -> Option<EventOf<Self>> {
-        let _ = (id, letter);
-        None
+    /// Whether its users may drop calls at any moment: then a letter may have an exclamation mark behind it, and what its client sees of that
+    /// is [`System::dropped`]. Wherever [users may](System::QUITS), unless a model has [clients of its own](Self::start_clients).
+    fn drops(&self) -> bool {
+        Self::System::QUITS
     }
 
     /// The cluster. Node 0 has a connection to itself, for atomics on its own words.
@@ -80,9 +77,15 @@ pub trait SystemModel: Clone + 'static {
         Keys::Rest
     }
 
-    /// Changes the settings of every node's connections.
+    /// Changes the settings of every node's connections, beyond what the [system needs](System::mesh).
     fn mesh(&self, config: &mut MeshConfig) {
         let _ = config;
+    }
+
+    /// Whether its nodes break a connection by what they ask for; see [`Model::breaks_connections`]. Wherever
+    /// [users may](System::BREAKS_CONNECTIONS), unless a model says that its letters ask for nothing of the kind.
+    fn breaks_connections(&self) -> bool {
+        Self::System::BREAKS_CONNECTIONS
     }
 
     /// The faults under which it keeps its promises: all but a crash for good, and restarts only of systems that promise
@@ -137,7 +140,7 @@ pub trait SystemModel: Clone + 'static {
     }
 
     /// Whether programs may be memoised; see [`Model::is_memoisable`]. A model whose clients share something that is not the
-    /// fabric's says no.
+    /// fabric's says no, and so does one whose service brings memory of its own, claims memory, or ends its program.
     fn is_memoisable(&self) -> bool {
         true
     }
@@ -161,9 +164,8 @@ pub fn of_system<M: SystemModel>(size: &Size, model: M, requests: &str) -> Resul
     let requests = Requests::parse(&text);
     size.within(key, requests.nodes(), M::System::LEAST_NODES.max(2)..=4)?;
     for (client, letters) in (0..requests.nodes()).flat_map(|node| requests.of(node)) {
-        let id = RequestId { client, number: 0 };
         for (letter, quits) in Requests::calls(letters) {
-            if model.request(client, letter).is_none() || (quits && model.dropped(id, letter).is_none()) {
+            if model.request(client, letter).is_none() || (quits && !model.drops()) {
                 let mark = if quits { "!" } else { "" };
                 return Err(SizeError(format!("{key} are {}, not '{letter}{mark}'", M::LETTERS)));
             }
@@ -238,10 +240,10 @@ impl<M: SystemModel> Nodes<M> {
             requests.of(place.node).any(|(_, letters)| Requests::calls(letters).any(|(_, quits)| quits));
         let quits = any_quits.then(|| Quits::told(&place.rt, &place.mesh, &before.mesh));
         for (client, letters) in requests.of(place.node) {
-            let call = |(number, (letter, may_quit))| {
-                let id = RequestId { client, number };
-                let dropped = quits.clone().filter(|_| may_quit).zip(model.dropped(id, letter));
-                Call { id, request: model.request(client, letter).expect("letters were checked"), dropped }
+            let call = |(number, (letter, may_quit))| Call {
+                id: RequestId { client, number },
+                request: model.request(client, letter).expect("letters were checked"),
+                quits: quits.clone().filter(|_| may_quit),
             };
             let calls = (0..).zip(Requests::calls(letters)).map(call).collect();
             let user = Of::<M>::client(service, client);
@@ -270,8 +272,8 @@ impl<M: SystemModel> Nodes<M> {
 struct Call<M: SystemModel> {
     id: RequestId,
     request: RequestOf<M>,
-    /// Where its user may quit: what says so, and what that one sees of it.
-    dropped: Option<(Rc<Quits>, EventOf<M>)>,
+    /// What says when its user quits, if it may.
+    quits: Option<Rc<Quits>>,
 }
 
 async fn client_loop<M: SystemModel>(
@@ -280,11 +282,13 @@ async fn client_loop<M: SystemModel>(
     calls: Vec<Call<M>>,
     recorder: RecorderOf<M>,
 ) {
-    for Call { id, request, dropped } in calls {
-        let call = Of::<M>::perform(&rt, &mut client, id, request, &recorder).at(id.number);
-        let (quits, dropped) = dropped.unzip();
-        if Quits::call(quits.as_deref(), call).await.is_none() {
-            dropped.into_iter().for_each(|dropped| recorder.record(dropped));
+    for Call { id, request, quits } in calls {
+        let quits = quits.filter(|_| Of::<M>::may_drop(&client, &request));
+        let call = Of::<M>::perform(&rt, &mut client, id, request.clone(), &recorder).at(id.number);
+        if Quits::call(quits.as_deref(), call).await.is_none()
+            && let Some(event) = Of::<M>::dropped(&mut client, id, &request, Nanos::ZERO)
+        {
+            recorder.record(event);
         }
     }
 }
@@ -311,7 +315,12 @@ impl<M: SystemModel> Model for OfSystem<M> {
     }
 
     fn mesh(&self, config: &mut MeshConfig) {
+        Of::<M>::mesh(&self.model.work(), config);
         self.model.mesh(config);
+    }
+
+    fn breaks_connections(&self) -> bool {
+        self.model.breaks_connections()
     }
 
     fn usual_faults(&self) -> FaultSet {
@@ -360,7 +369,12 @@ impl<M: SystemModel> Model for OfSystem<M> {
         self.model.start_clients(nodes, &self.requests, recorder);
     }
 
+    fn crashed(&self, _: &mut Nodes<M>, node: NodeId, recorder: &RecorderOf<M>) {
+        Of::<M>::crashed(node.0, Nanos::ZERO, recorder);
+    }
+
     fn restart(&self, nodes: &mut Nodes<M>, node: NodeId, member: &Member, recorder: &RecorderOf<M>) {
+        Of::<M>::crashed(node.0, Nanos::ZERO, recorder);
         Of::<M>::restarted(node.0, Nanos::ZERO, recorder);
         let (all, (old, _)) = (nodes.0.len(), &nodes.0[node.index()]);
         let place = member.place(node.index(), all, old.incarnation + 1);

@@ -3,13 +3,17 @@
 use super::{Harness, Meeting, Member, Model, Recorder, Shape};
 use crate::by_hand;
 use crate::explore::{Described, Options, explore};
+use crate::polled::polled;
 use std::cell::Cell;
+use std::future::pending;
 use std::ops::ControlFlow;
+use std::pin::pin;
 use std::rc::Rc;
 use weft_protocols::rt::{BufferGuard, CompletionSink, Local, QpHandle};
-use weft_sim::Sim;
+use weft_protocols::transport::{Channel, Incoming};
 use weft_sim::explore::FaultSet;
-use weft_verbs::{AccessFlags, Context, Nanos, QpCaps, SendOp, Wait};
+use weft_sim::{Sim, SimMr};
+use weft_verbs::{AccessFlags, Context, MemoryRegion, Nanos, QpCaps, SendOp, Wait};
 
 /// The promise of a model that is broken without a fault.
 fn broken(model: impl Model) -> Option<String> {
@@ -124,4 +128,86 @@ impl Model for Dawdles {
 fn who_waits_for_a_timer_is_told_where_no_time_is_needed() {
     assert_eq!(broken(Dawdles { needs_no_time: true }).as_deref(), Some("no wait for time"));
     assert_eq!(broken(Dawdles { needs_no_time: false }), None);
+}
+
+/// The first node writes into the second one's memory.
+struct Writes {
+    looks: bool,
+}
+
+impl Model for Writes {
+    /// The memory.
+    type State = SimMr;
+    type Oracles = ();
+
+    fn shape(&self) -> Shape {
+        Shape { nodes: 2, wait: Wait::Poll, home: None, one_by_one: true }
+    }
+
+    fn oracles(&self) {}
+
+    fn start(&self, _: usize, members: &[Member], _: &Recorder<()>) -> SimMr {
+        let (near, far) = (members[0].mesh.clone(), members[1].mesh.me());
+        let access = AccessFlags::LOCAL_WRITE | AccessFlags::REMOTE_WRITE;
+        let memory = members[1].mesh.alloc(8, access).expect("eight bytes");
+        let (at, looks) = (memory.remote(0..8).expect("all of it"), self.looks);
+        drop(members[0].rt.spawn(async move {
+            let mut write = pin!(near.write(far, at, &[7; 8]));
+            if looks {
+                write.await.expect("no fault");
+            } else {
+                assert!(polled(write.as_mut()).await.is_pending());
+                pending::<()>().await;
+            }
+        }));
+        memory
+    }
+}
+
+#[test]
+fn an_operation_whose_end_nobody_looks_at_is_left_over_though_its_model_judges_nothing() {
+    assert_eq!(broken(Writes { looks: false }).as_deref(), Some("no leaks"));
+    assert_eq!(broken(Writes { looks: true }), None);
+}
+
+/// A task of the second node looks again and again for what another one is told.
+struct Polls {
+    sleeps: bool,
+}
+
+impl Model for Polls {
+    type State = ();
+    type Oracles = ();
+
+    fn shape(&self) -> Shape {
+        Shape { nodes: 2, wait: Wait::Poll, home: None, one_by_one: true }
+    }
+
+    fn oracles(&self) {}
+
+    fn start(&self, _: usize, members: &[Member], _: &Recorder<()>) {
+        const CHANNEL: Channel = Channel(1);
+        let [near, far] = members else { unreachable!("the shape has two nodes") };
+        near.mesh.send(far.mesh.me(), CHANNEL, &[]).expect("there is room");
+        let mut inbox = far.mesh.open(CHANNEL).expect("nobody else opens it");
+        let (told, rt, sleeps) = (Rc::<Cell<bool>>::default(), far.rt.clone(), self.sleeps);
+        let tells = Rc::clone(&told);
+        drop(far.rt.spawn(async move {
+            tells.set(matches!(inbox.recv().await, Some(Incoming::Message(_))));
+        }));
+        drop(far.rt.spawn(async move {
+            while !told.get() {
+                match sleeps {
+                    true => rt.sleep(Nanos::from_micros(1)).await,
+                    false => rt.yield_now().await,
+                }
+            }
+        }));
+    }
+}
+
+#[test]
+fn who_looks_again_and_again_comes_to_an_end_by_sleeping_in_between() {
+    assert_eq!(broken(Polls { sleeps: true }), None);
+    assert_eq!(broken(Polls { sleeps: false }).as_deref(), Some("possible livelock"));
 }

@@ -235,9 +235,11 @@ fn config(scenario: &Scenario, profile: &Profile) -> Config {
     };
     let (devices, jitter) = (scenario.cluster.rails, scenario.cluster.jitter.of_fabric());
     let atomics = scenario.transport.atomics.unwrap_or(true);
+    let visibility = scenario.cluster.visibility.nanos();
     Config {
         devices,
         topology,
+        visibility,
         jitter,
         keys,
         atomics,
@@ -332,6 +334,16 @@ mod tests {
             let text = format!("[cluster]\nnodes = 2\n{line}[workload]\nkind = \"messages\"\nmessages = 5\n");
             let scenario = crate::parse(&text).expect("a good scenario");
             assert_eq!(config(&scenario, &profile).keys, keys, "{line:?}");
+        }
+    }
+
+    #[test]
+    fn processors_see_memory_as_late_as_the_scenario_says() {
+        let profile = Profile::builtin("present-day").expect("it is built in");
+        for (line, visibility) in [("", 0), ("visibility = \"5us\"\n", 5)] {
+            let text = format!("[cluster]\nnodes = 2\n{line}[workload]\nkind = \"messages\"\nmessages = 5\n");
+            let scenario = crate::parse(&text).expect("a good scenario");
+            assert_eq!(config(&scenario, &profile).visibility, Nanos::from_micros(visibility), "{line:?}");
         }
     }
 }

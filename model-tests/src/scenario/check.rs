@@ -6,7 +6,7 @@ use crate::fields::{LONGEST, Rule, Step, between, broken, count, in_section, pos
 use weft_protocols::transport::{MeshConfig, Rank};
 use weft_sim::fault::FaultKind;
 use weft_sim::profile::Profile;
-use weft_verbs::Mtu;
+use weft_verbs::{Mtu, Nanos};
 
 /// The most machines: what one switch's tables are sized for, and eight bits more than any paper used.
 const MOST_NODES: u32 = 1024;
@@ -14,6 +14,9 @@ const MOST_NODES: u32 = 1024;
 const MOST_RAILS: u32 = 8;
 /// The most requests in one queue: what common adapters take.
 const MOST_POSTED: u32 = 16_384;
+
+/// The longest time after which a processor sees what is in its memory.
+const LATEST_SEEN: Nanos = Nanos::from_millis(1);
 
 const MIB: u64 = 1 << 20;
 
@@ -112,7 +115,11 @@ fn cluster(cluster: &Cluster) -> Rule {
     }
     count(at("rails"), cluster.rails.into(), MOST_RAILS, "give the number of adapters of a machine")?;
     cluster.members.map_or(Ok(()), |members| members.check())?;
-    cluster.jitter.check()
+    cluster.jitter.check()?;
+    if cluster.visibility.nanos() > LATEST_SEEN {
+        return broken(at("visibility"), "at most 1ms; some microseconds are usual".into());
+    }
+    Ok(())
 }
 
 /// The most requests that one queue of a profile's adapters takes, and of those that a scenario may ask for.

@@ -92,6 +92,10 @@ pub struct Cluster {
     /// it, as on mlx5: [`weft_sim::Keys`]). Default: `"rest"`. Real devices have their own way.
     #[serde(default, skip_serializing_if = "Keys::is_rest")]
     pub keys: Keys,
+    /// By how much at most a processor may see what an adapter wrote later than that is acknowledged, and in parts, where no
+    /// completion says that it is there: up to 1 ms ([`weft_sim::Config::visibility`]). Default: `"0us"`. Real devices have their own.
+    #[serde(default, skip_serializing_if = "is_no_time")]
+    pub visibility: Span,
     /// On real machines, the RDMA device, as `weft devices` names it; the same on all of them. Default: the first.
     /// `weft node --device` overrides it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -110,6 +114,10 @@ pub struct Cluster {
     pub members: Option<Membership>,
 }
 
+fn is_no_time(span: &Span) -> bool {
+    *span == Span::default()
+}
+
 fn one() -> u8 {
     1
 }
@@ -121,7 +129,7 @@ fn is_one(rails: &u8) -> bool {
 impl Cluster {
     /// So many machines, with the default of everything else.
     pub fn of(nodes: u32) -> Cluster {
-        let (wait, topology, connect, jitter, keys) = Default::default();
+        let (wait, topology, connect, jitter, keys, visibility) = Default::default();
         let (device, device_port, gid, members) = (None, None, None, None);
         let (profile, rails) = (present_day(), one());
         Cluster {
@@ -133,6 +141,7 @@ impl Cluster {
             rails,
             jitter,
             keys,
+            visibility,
             device,
             device_port,
             gid,

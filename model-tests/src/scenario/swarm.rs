@@ -48,6 +48,7 @@ pub fn seeded<S: System>(seed: u64, nodes: Option<u32>, variant: &str) -> Scenar
     drawn.transport.atomics = (S::ATOMICS && Dice(&mut choice).one_in(6)).then_some(false);
     drawn.faults.extend(no_memory(seed).filter(|_| S::MEMORY));
     drawn.cluster.keys = keys(seed);
+    drawn.cluster.visibility = visibility(seed);
     Scenario { title, run: Run { seed, ..drawn.run }, quits: quits::<S>(seed), ..drawn }
 }
 
@@ -55,6 +56,16 @@ pub fn seeded<S: System>(seed: u64, nodes: Option<u32>, variant: &str) -> Scenar
 fn keys(seed: u64) -> Keys {
     let mut choice = Seeded::new(seed ^ 0x6b65_0000_0000_0000);
     if Dice(&mut choice).one_in(3) { Keys::Stack } else { Keys::Rest }
+}
+
+/// In a quarter of the clusters processors see what adapters wrote late, and in parts. (None of the seeds 0 to 19, whose runs pages show.)
+fn visibility(seed: u64) -> Span {
+    let mut choice = Seeded::new(seed ^ 0x7643_0000_0000_0000);
+    let mut dice = Dice(&mut choice);
+    if !dice.one_in(4) {
+        return Span::default();
+    }
+    Span(Nanos::from_micros(dice.among(&[1, 5, 40])))
 }
 
 /// In a quarter of the scenarios machines register no memory for a while, now and then or often: by dice of its own, too.

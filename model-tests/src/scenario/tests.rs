@@ -151,6 +151,11 @@ const MISTAKES: &[(&str, &str, &str)] = &[
     ),
     (
         "nodes = 16",
+        "nodes = 16\nvisibility = \"2ms\"",
+        "s.toml:6: [cluster] visibility = \"2ms\": at most 1ms; some microseconds are usual",
+    ),
+    (
+        "nodes = 16",
         "",
         "s.toml:4: [cluster] nodes is not given; write how many machines there are, for example nodes = 16",
     ),
@@ -158,7 +163,7 @@ const MISTAKES: &[(&str, &str, &str)] = &[
     (
         "nodes = 16",
         "nodes = 16\ncolour = 3",
-        "s.toml:6: [cluster] colour: no such field; there are: nodes, profile, wait, topology, connect, rails, jitter, keys, device, device_port, gid, members",
+        "s.toml:6: [cluster] colour: no such field; there are: nodes, profile, wait, topology, connect, rails, jitter, keys, visibility, device, device_port, gid, members",
     ),
     ("[workload]", "[workloads]", "s.toml:10: [workloads]: no such field; did you mean workload?"),
     ("nodes = 16", "nodes = ", "s.toml:5: not TOML: string values must be quoted, expected literal string"),
@@ -476,6 +481,13 @@ fn every_scenario_of_the_swarm_is_valid_and_survives_a_file() {
             assert_eq!(read, scenario);
         }
     }
+}
+
+#[test]
+fn in_a_part_of_the_swarm_processors_see_memory_late() {
+    let drawn = (0..400).map(|seed| swarm::seeded::<Locks>(seed, Some(3), "srsl").cluster.visibility);
+    let late = drawn.filter(|visibility| *visibility > Span::default()).count();
+    assert!((50..150).contains(&late), "{late} of 400");
 }
 
 #[test]

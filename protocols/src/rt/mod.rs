@@ -287,13 +287,13 @@ impl<V: Verbs> Rt<V> {
         self.inner.host.now()
     }
 
-    /// A random word; in simulation, from the run's only source of nondeterminism.
+    /// A random word; in simulation, from the run's only source of nondeterminism. In explored worlds it is 0, on each node.
     pub fn random(&self) -> u64 {
         self.inner.host.random()
     }
 
     /// A number other than zero that stands for something which nothing else is to be taken for: a random one, and never one that this
-    /// runtime has given before, also where random words come again, as they do in worlds.
+    /// runtime has given before, also where random words come again, as they do in worlds: there two nodes have the same ones.
     pub fn identity(&self) -> u64 {
         let nth = self.inner.identities.replace(self.inner.identities.get() + 1);
         // Odd, so that no two products are the same.
@@ -369,7 +369,8 @@ impl<V: Verbs> Rt<V> {
         .await
     }
 
-    /// Lets every other task run, and the world move, before this one goes on.
+    /// Lets every other task run, and the world move, before this one goes on. Who looks in a loop for what others do
+    /// [sleeps](Rt::sleep) between two looks instead: in explored worlds there is an order in which the next look always comes first.
     pub fn yield_now(&self) -> Yield<V> {
         Yield::new(self.clone())
     }

@@ -4,7 +4,7 @@
 //! alone, which can be copied, and the node of the [call tree](super::tree) at which each program stands. A program that
 //! has to run is made by the set-up's log and brought to its node by the answers that lead there.
 
-use super::calls::Mode;
+use super::calls::{Mode, NOT_REPEATABLE};
 use super::root::Root;
 use super::tree::{CallTree, TreeNode};
 use crate::choice::EventId;
@@ -119,7 +119,7 @@ impl<T, E> ProgramCache<T, E> {
             return;
         }
         let built = self.fabric.begin(&mut self.root, build);
-        assert!(self.root.is_kept(), "a set-up whose programs are memoised can be replayed");
+        assert!(self.root.is_kept(), "{NOT_REPEATABLE}");
         self.plant();
         self.go_to_beginning();
         self.add_instance(built);
@@ -313,7 +313,7 @@ impl<T, E> ProgramCache<T, E> {
     }
 }
 
-const ENDED: &str = "memoised programs do not end";
+const ENDED: &str = "memoised programs do not end: the model of one that does is not memoisable";
 
 impl<T, E> Drop for ProgramCache<T, E> {
     fn drop(&mut self) {

@@ -53,7 +53,8 @@ pub(super) enum Logged {
 
 pub(super) const OTHER_SET_UP: &str = "a set-up does the same every time";
 const NO_TREE: &str = "programs are memoised";
-const NOT_REPEATABLE: &str = "a memoised program makes no call that cannot be made again for it";
+pub(super) const NOT_REPEATABLE: &str = "a memoised program makes no call that cannot be made again for it, as it would by bringing or claiming memory: \
+     its model is not memoisable";
 
 /// What a call can answer: it is given again, and compared.
 pub(crate) trait Answer: Clone + PartialEq + 'static {}

@@ -13,11 +13,11 @@
 //! | [`Rule::PendingResult`] | the processor reads, writes or claims a byte of a receive buffer, or of the target of a read or an atomic, of a request in flight | |
 //! | [`Rule::PendingSource`] | the processor writes or claims a byte that a send or write in flight reads | reading it; posting it again |
 //! | [`Rule::MixedAtomics`] | the processor writes or claims a word that was ever the target of an atomic; reads it while an atomic on it is in flight and not executed; an adapter writes over it plainly by another living queue pair than an atomic came by, or an atomic comes in the middle of such a write; an atomic comes by another device of the node than an earlier one of a living queue pair did (memory that is registered with both) | writing it before the first atomic; reading it at rest (a load is whole, and nothing can change it); any remote read; a plain write by the one queue pair of its atomics, or after the others are gone or in error, since these are in order |
-//! | [`Rule::Unfinished`] | the processor, or a peer's read by another queue pair, touches bytes of a message of several packets (a peer's write, or a message or a read's answer that lands) between its first packet and its last | reading within one aligned word, which is never torn: that is how a flag is polled; messages that broke off with their queue pair |
+//! | [`Rule::Unfinished`] | the processor, or a peer's read by another queue pair, touches bytes of a message of several packets (a peer's write, or a message or a read's answer that lands) between its first packet and its last | reading within one aligned word, which is never torn: that is how a flag is polled; a peer's read of a region with `AccessFlags::TORN_READS`, which says that readers check what they have read; messages that broke off with their queue pair |
 //! | [`Rule::Deregistered`] | a peer's operation meets a region that was given up after the operation was posted | one that was posted afterwards, with a stale key: the adapter refuses that aloud, every time |
 //!
-//! A request of one's own holds its regions by the contract, so none can be deregistered under it. A copy that
-//! is meant to be torn and is checked afterwards (a version before and behind) is reported like any other.
+//! A request of one's own holds its regions by the contract, so none can be deregistered under it. A copy by the
+//! processor that is meant to be torn and is checked afterwards (a version before and behind) is reported like any other.
 //!
 //! The cost is bounded for every access and every request: leases are found by page, words by binary search,
 //! unfinished messages in a list that is almost always empty; nothing looks at history.

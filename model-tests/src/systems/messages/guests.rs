@@ -165,7 +165,7 @@ impl Model for Guests {
         if audit.known != known || audit.buffers != audit.most_buffers {
             return Err(Violation::new(PROMISE, format!("of {known} guests the server keeps {audit:?}")));
         }
-        harness::all_at_rest(members)
+        self.judge_each(state, members)
     }
 
     fn coverage(&self, _: &State, members: &[Member], sink: &mut Coverage) {

@@ -282,7 +282,7 @@ impl Model for Operations {
                 ));
             }
         }
-        harness::all_at_rest(members)
+        self.judge_each(state, members)
     }
 
     fn coverage(&self, _: &State, members: &[Member], sink: &mut Coverage) {

@@ -137,7 +137,7 @@ impl Model for Places {
         if *state.taken.borrow() == self.requests && read(&state.memory) != mark(self.requests - 1) {
             return Err(Violation::new("nothing later", "data came after the message behind them"));
         }
-        harness::all_at_rest(members)
+        self.judge_each(state, members)
     }
 
     fn coverage(&self, state: &State, members: &[Member], sink: &mut Coverage) {

@@ -234,7 +234,7 @@ impl Model for Additions {
                 ));
             }
         }
-        harness::all_at_rest(members)
+        self.judge_each(state, members)
     }
 
     fn coverage(&self, _: &State, members: &[Member], sink: &mut Coverage) {

@@ -324,7 +324,7 @@ impl Model for Messages {
                 return Err(Delivery::violation(Nanos::ZERO, from, to, &text).into());
             }
         }
-        harness::all_at_rest(members)
+        self.judge_each(state, members)
     }
 
     fn coverage(&self, state: &State, members: &[Member], sink: &mut Coverage) {

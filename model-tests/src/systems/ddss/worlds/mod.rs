@@ -4,14 +4,16 @@ mod back;
 mod crash;
 mod named;
 mod readings;
+#[cfg(test)]
+mod said_tests;
 
-use super::history::{Event, Value, What, Why};
+use super::history::{Event, Value};
 use super::oracles::DdssOracles;
 use super::workload::{Call, DdssWork, Request};
 use super::{Counts, Segments, Service};
 use crate::explore::{Entry, Key};
 use crate::harness::{Explored, Nodes, RecorderOf, Requests, SystemModel, of_system, worlds};
-use crate::history::{ClientId, HistoryEvent, RequestId, Stage};
+use crate::history::{ClientId, HistoryEvent, Stage};
 use crate::system::{Place, System};
 use readings::Reading;
 use weft_protocols::ddss::{Model, Name};
@@ -201,6 +203,15 @@ impl SystemModel for Publishing {
         config.atomics = !matches!(self, Publishing::Atomless(_));
     }
 
+    /// A segment of a world is a part of memory that its home keeps: one that is released can be read yet.
+    fn breaks_connections(&self) -> bool {
+        false
+    }
+
+    fn drops(&self) -> bool {
+        !matches!(self, Publishing::Read(_))
+    }
+
     fn request(&self, _: ClientId, letter: char) -> Option<Request> {
         let call = match letter {
             'p' => Call::Put,
@@ -217,11 +228,6 @@ impl SystemModel for Publishing {
             _ => return None,
         };
         Some(Request { segment: NAME, call })
-    }
-
-    fn dropped(&self, id: RequestId, _: char) -> Option<Event> {
-        let what = What::Failed(Why::Dropped);
-        Some(Event { at_ns: 0, request: id, segment: NAME.0, life: 0, what })
     }
 
     fn start(&self, place: &Place<Sim>, recorder: &RecorderOf<Self>) -> Service<Sim> {
@@ -263,6 +269,7 @@ impl Explored for DdssOracles {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::systems::ddss::history::What;
     use weft_sim::explore::AccessKind;
     use weft_verbs::Nanos;
 

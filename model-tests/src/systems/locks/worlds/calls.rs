@@ -156,6 +156,11 @@ impl SystemModel for Calls {
         harness::with_timers(config);
     }
 
+    /// Its clients are its own.
+    fn drops(&self) -> bool {
+        false
+    }
+
     fn drift(&self) -> Option<Nanos> {
         match self.mesh {
             Connections::Roomy | Connections::Atomless(_) => None,
