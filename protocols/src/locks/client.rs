@@ -44,7 +44,7 @@ pub(crate) struct Admission {
     pub(crate) losses: u64,
 }
 
-/// How often a node has lost all that it held: it was left out of the membership, or the view was lost.
+/// How often a node has lost all that it held: it was left out of the membership, the view was lost, or the mesh was closed.
 #[derive(Default)]
 pub(crate) struct Losses {
     pub(crate) count: Cell<u64>,
@@ -133,8 +133,7 @@ impl<V: Verbs> LockClient<V> {
     /// The lock's home must answer. Among members it waits for that as long as this node is in no view, and as long as the home does not
     /// know whether the lock is free: until all members of the view have said what they hold, and, if the home did not keep the lock in
     /// the view before, until the leases of those who left have run out. Where the lock is taken by remote atomics (`ncosed`, `dqnl`) it
-    /// waits for these leases in any case, and as long as the home has no word for the lock, be it that those who held it as the view
-    /// began hold it still. Whoever cannot wait so long drops the future, as at a deadline.
+    /// waits for these leases in any case. Whoever cannot wait so long drops the future, as at a deadline.
     pub async fn try_lock(&self, key: impl Into<LockKey>, mode: Mode) -> Result<Grant<V>, LockError> {
         self.request(key.into(), mode, WaitPolicy::Try, Nanos::MAX).at(()).await
     }
@@ -200,13 +199,13 @@ impl<V: Verbs> Grant<V> {
     }
 
     /// Until when it counts, by this node's clock ([`Rt::now`]): the node's lease, which is renewed while something is held. For
-    /// ever without members. In the past where the lease has run out: it may be renewed yet, and until then nothing may be done
+    /// ever without members, until the service ends. In the past where the lease has run out: it may be renewed yet, and until then nothing may be done
     /// that the lock protects.
     pub fn counts_until(&self) -> Nanos {
         let front = &self.pending.front;
         match &front.members {
+            _ if front.losses.count.get() != self.losses => Nanos::ZERO,
             None => Nanos::MAX,
-            Some(_) if front.losses.count.get() != self.losses => Nanos::ZERO,
             Some(members) => members.lease_until(),
         }
     }
@@ -216,7 +215,8 @@ impl<V: Verbs> Grant<V> {
         self.pending.front.rt.now() < self.counts_until()
     }
 
-    /// Waits until it is lost for good: the node was left out of the membership, or the membership began anew. Never without members.
+    /// Waits until it is lost for good: the node was left out of the membership, the membership began anew, or the service has ended with
+    /// its mesh.
     pub async fn lost(&self) {
         let losses = &self.pending.front.losses;
         losses.changed.until(|| losses.count.get() != self.losses).at(()).await;

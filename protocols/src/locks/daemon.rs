@@ -47,7 +47,8 @@ pub(super) enum Requester<V: Verbs> {
 enum NoGrant {
     Busy,
     HomeFull,
-    LeftOut,
+    /// Nothing will be granted to this node any more.
+    Over,
 }
 
 /// The daemon's state, shared by its tasks.
@@ -67,6 +68,8 @@ pub(crate) struct Daemon<V: Verbs> {
     /// What was said in views that this node has not begun: by whom, in which one.
     pub(super) early: RefCell<Vec<(Rank, Stamp, Vec<u8>)>>,
     pub(super) given_up: RefCell<GivenUp>,
+    /// A member has reported, or a view has begun or is lost.
+    pub(super) reported: Signal,
     /// How many locks are wanted or held here, and the lease that is kept while any is.
     wanted: Cell<usize>,
     lease: RefCell<Option<Hold<V>>>,
@@ -100,6 +103,7 @@ impl<V: Verbs> Daemon<V> {
             locks: RefCell::default(),
             pool: Pool::new(),
             given_up: RefCell::default(),
+            reported: Signal::new(),
             members,
             losses,
             out: Cell::new(false),
@@ -185,8 +189,8 @@ impl<V: Verbs> Daemon<V> {
     /// Asks for what is wanted, lets it be used, gives it back; as long as something is wanted.
     async fn serve(self: Rc<Self>, lock: Rc<Lock<V>>) {
         while let Some(wanted) = lock.wanted() {
-            if self.out.get() {
-                self.refuse_all(&lock, &LockError::LeftOut);
+            if let Some(why) = self.over() {
+                self.refuse_all(&lock, &why);
                 break;
             }
             match lock.take(wanted).at((lock.key, wanted)).await {
@@ -206,11 +210,21 @@ impl<V: Verbs> Daemon<V> {
                     lock.queue.borrow_mut().refuse(wanted.ticket, LockError::WouldBlock);
                 }
                 Err(NoGrant::HomeFull) => self.refuse_all(&lock, &LockError::HomeFull),
-                Err(NoGrant::LeftOut) => self.refuse_all(&lock, &LockError::LeftOut),
+                Err(NoGrant::Over) => {
+                    self.refuse_all(&lock, &self.over().unwrap_or(LockError::LeftOut));
+                }
             }
         }
         lock.served.set(false);
         self.want_no_more();
+    }
+
+    /// Why this node is granted nothing any more, if so.
+    fn over(&self) -> Option<LockError> {
+        match self.net.mesh().is_closed() {
+            true => Some(LockError::Closed),
+            false => self.out.get().then_some(LockError::LeftOut),
+        }
     }
 
     fn refuse_all(&self, lock: &Lock<V>, why: &LockError) {
@@ -331,6 +345,14 @@ impl<V: Verbs> Daemon<V> {
                 Incoming::PeerReset { .. } => self.net.peer_began(),
             }
         }
+        self.end();
+    }
+
+    /// The mesh is closed: who waits is told so, and no task goes on.
+    fn end(&self) {
+        self.lose_for_good();
+        self.homes.end_for_good();
+        self.pool.end();
     }
 
     pub(super) fn on_message(self: &Rc<Self>, from: Rank, bytes: &[u8]) {
@@ -417,14 +439,15 @@ impl<V: Verbs> Requester<V> {
     async fn take(&self, wanted: Wanted) -> Result<(Mode, Option<Token>), NoGrant> {
         let refused = |why| match why {
             ncosed::Refused::HomeFull => NoGrant::HomeFull,
-            ncosed::Refused::LeftOut => NoGrant::LeftOut,
+            ncosed::Refused::Busy => NoGrant::Busy,
+            ncosed::Refused::Over => NoGrant::Over,
         };
         match (self, wanted.policy) {
             (Requester::Srsl(requester), policy) => {
                 let taken = requester.lock(wanted.mode, policy).at(()).await;
                 let token = taken.map_err(|why| match why {
                     srsl::Refused::Busy => NoGrant::Busy,
-                    srsl::Refused::LeftOut => NoGrant::LeftOut,
+                    srsl::Refused::Over => NoGrant::Over,
                 })?;
                 Ok((wanted.mode, Some(token)))
             }
@@ -473,7 +496,7 @@ impl<V: Verbs> Requester<V> {
         }
     }
 
-    /// The node is in no view, and will not be in one again: nothing is waited for.
+    /// Nothing will be granted to this node any more: nothing is waited for.
     pub(super) fn give_up(&self) {
         match self {
             Requester::Srsl(requester) => requester.give_up(),

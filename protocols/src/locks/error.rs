@@ -13,11 +13,11 @@ pub enum LockError {
     /// The deadline passed first.
     #[error("the lock was not granted before the deadline")]
     Deadline,
-    /// Somebody else holds the lock or was before in its queue, or the outcome of an attempt of this node was lost and what the lock's
-    /// word says is being found out; only [`try_lock`](super::LockClient::try_lock) answers so.
+    /// Somebody else holds the lock or was before in its queue, or the lock's word is being rebuilt, since the outcome of an atomic was lost
+    /// or its count is full; only [`try_lock`](super::LockClient::try_lock) answers so.
     #[error("the lock is not free")]
     WouldBlock,
-    /// The node's lock service has ended.
+    /// The node's lock service has ended: with its runtime, or since its mesh was closed.
     #[error("the lock service has ended")]
     Closed,
     /// The scheme cannot do that; the grant is what it was before.
@@ -31,8 +31,8 @@ pub enum LockError {
     /// The lock's home has no memory left for another lock.
     #[error("the home of the lock has no room for another one")]
     HomeFull,
-    /// The other members go on without this node ([`Members::is_out`](crate::members::Members::is_out)), or a majority of them has
-    /// restarted: it holds nothing any more. One that was left out must be restarted.
+    /// The other members go on without this node ([`Members::is_out`](crate::members::Members::is_out)): it holds nothing any more, and
+    /// must be restarted.
     #[error("the membership goes on without this node, which must be restarted")]
     LeftOut,
     /// A configuration that no service can have.

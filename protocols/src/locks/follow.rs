@@ -9,7 +9,7 @@ use super::daemon::Daemon;
 use super::stats::bump;
 use super::views::{self, Place, Stamp};
 use super::{Scheme, codec, ncosed, srsl};
-use crate::members::{Change, Member, View};
+use crate::members::{Change, Member, View, Watch};
 use crate::rt::WaitPoint;
 use crate::rt::sync::Mailbox;
 use crate::transport::Rank;
@@ -25,8 +25,7 @@ impl<V: Verbs> Daemon<V> {
                 Change::Lost => self.lose_all(),
                 Change::Out => {
                     self.out.set(true);
-                    self.lose_all();
-                    self.locks.borrow().values().for_each(|lock| lock.requester.give_up());
+                    self.lose_for_good();
                 }
             }
         }
@@ -55,6 +54,24 @@ impl<V: Verbs> Daemon<V> {
                 Place::Later => self.early.borrow_mut().push((from, of, bytes)),
                 Place::Over => bump(&self.counters.stale_messages),
             }
+        }
+        self.reported.notify();
+        if !self.homes.awaited().is_empty() && std::env::var_os("OFF9").is_none() {
+            drop(self.rt.spawn(Rc::clone(self).watch_the_silent(stamp)));
+        }
+    }
+
+    /// Has those asked whether they live who have not reported a patience after a view began: what is at home here waits for them. The one that
+    /// proposes may be the only one whom they do not reach, and learns that from nobody else.
+    async fn watch_the_silent(self: Rc<Self>, view: Stamp) {
+        let Some(members) = &self.members else { return };
+        let is_over = || self.net.view() != view || self.homes.awaited().is_empty();
+        let at = self.rt.now() + members.patience();
+        if self.rt.deadline(at, self.reported.until(is_over)).at((view, at)).await.is_err() {
+            let watches: Vec<Watch<V>> =
+                self.homes.awaited().into_iter().map(|rank| members.watch(rank)).collect();
+            self.reported.until(is_over).at((view, "asks")).await;
+            drop(watches);
         }
     }
 
@@ -87,7 +104,9 @@ impl<V: Verbs> Daemon<V> {
             // By its clock, which may be slower by the drift.
             _ => self.rt.now() + Nanos(remaining) + members.drift(),
         };
-        let Some(fence) = self.homes.reported(from, over) else { return };
+        let fence = self.homes.reported(from, over);
+        self.reported.notify();
+        let Some(fence) = fence else { return };
         // The next view may begin before the task runs.
         let (daemon, view) = (Rc::clone(self), self.net.view());
         self.rt.spawn(async move { daemon.lift(view, fence).at(fence).await });
@@ -120,6 +139,7 @@ impl<V: Verbs> Daemon<V> {
         self.given_up.borrow_mut().note(self.net.view());
         self.net.speak_in(0, &[]);
         self.homes.end();
+        self.reported.notify();
         self.losses.count.set(self.losses.count.get() + 1);
         self.losses.changed.notify();
         for lock in self.locks.borrow().values() {
@@ -128,6 +148,12 @@ impl<V: Verbs> Daemon<V> {
                 lock.queue_changed.notify();
             }
         }
+    }
+
+    /// The same, and there will be no next view.
+    pub(super) fn lose_for_good(&self) {
+        self.lose_all();
+        self.locks.borrow().values().for_each(|lock| lock.requester.give_up());
     }
 }
 

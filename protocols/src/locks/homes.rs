@@ -8,6 +8,7 @@ use super::words::Words;
 use super::{Audit, LockConfig, LockKey};
 use super::{ncosed, srsl};
 use crate::members::View;
+use crate::rt::sync::Signal;
 use crate::rt::{Rt, WaitPoint};
 use crate::transport::Rank;
 use ncosed::{Action, Event, Word};
@@ -50,6 +51,8 @@ pub(crate) struct Homes<V: Verbs> {
     pool: Rc<Pool<(Rc<HomeEntry>, PendingOp)>>,
     /// Empty between messages; kept for its allocation.
     srsl_out: RefCell<Vec<(Rank, srsl::Message)>>,
+    /// The mesh was closed.
+    closed: Signal,
 }
 
 impl<V: Verbs> Homes<V> {
@@ -70,6 +73,7 @@ impl<V: Verbs> Homes<V> {
             abandoned: RefCell::default(),
             pool: Pool::new(),
             srsl_out: RefCell::default(),
+            closed: Signal::new(),
         })
     }
 
@@ -117,6 +121,12 @@ impl<V: Verbs> Homes<V> {
         entry
     }
 
+    /// Does a pending operation, unless the mesh is closed before that has an end.
+    async fn perform_while_open(self: Rc<Self>, entry: Rc<HomeEntry>, op: PendingOp) {
+        let is_closed = || self.net.mesh().is_closed();
+        self.closed.unless(is_closed, Rc::clone(&self).perform(entry, op)).at(()).await;
+    }
+
     /// Does a pending operation, and comes back with an event.
     async fn perform(self: Rc<Self>, entry: Rc<HomeEntry>, op: PendingOp) {
         let knows = (entry.key, entry.view, op);
@@ -158,7 +168,7 @@ impl<V: Verbs> Homes<V> {
             Action::FreshWord { retired } => PendingOp::FreshWord { retired },
         };
         let homes = Rc::clone(self);
-        let work = move |(entry, op)| Rc::clone(&homes).perform(entry, op);
+        let work = move |(entry, op)| Rc::clone(&homes).perform_while_open(entry, op);
         self.pool.give(&self.rt, (Rc::clone(entry), op), work);
     }
 
@@ -214,6 +224,12 @@ impl<V: Verbs> Homes<V> {
         self.words.forget(words + self.abandoned.take().len());
     }
 
+    /// The mesh is closed: no operation goes on.
+    pub(super) fn end_for_good(&self) {
+        self.closed.notify();
+        self.pool.end();
+    }
+
     /// Once all have reported, none of them has an atomic under way to a word of an earlier view here; and where nobody who left holds
     /// anything any more, what was reported is granted.
     fn go_on(self: &Rc<Self>) {
@@ -231,6 +247,13 @@ impl<V: Verbs> Homes<V> {
     /// The members of the view.
     pub(super) fn members(&self) -> Vec<Rank> {
         self.srsl.borrow().members()
+    }
+
+    /// For whose reports the locks of this home wait.
+    pub(super) fn awaited(&self) -> Vec<Rank> {
+        let me = self.net.mesh().me();
+        let srsl = self.srsl.borrow();
+        srsl.term().filter(|term| term.is_home(me)).map_or_else(Vec::new, |term| term.awaited().to_vec())
     }
 
     /// A member has reported. If it was the last: until when locks are not granted that may be held by those who left.

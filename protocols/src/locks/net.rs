@@ -251,6 +251,7 @@ impl<V: Verbs> Net<V> {
                     self.resolve(to).at("unknown").await;
                     return Err(OutcomeUnknown);
                 }
+                // Whoever waits for it is about to be told that the service has ended, and drops this.
                 Err(OpError::NotExecuted(NotExecuted::Closed)) => return pending().at("closed").await,
                 Err(OpError::NotExecuted(NotExecuted::PeerGone(_) | NotExecuted::PeerReset(_)))
                     if self.view.is_some() =>
@@ -270,8 +271,8 @@ impl<V: Verbs> Net<V> {
         loop {
             match self.mesh.resolve_outcomes(to).at(pause).await {
                 Ok(()) => return,
-                // A node that ends decides nothing any more.
-                Err(NotExecuted::Closed) => return pending().at("closed").await,
+                // A node that ends uses no word any more.
+                Err(NotExecuted::Closed) => return,
                 Err(NotExecuted::PeerGone(_)) if self.view.is_some() => return,
                 Err(_) => self.pause(&mut pause).at(()).await,
             }

@@ -6,7 +6,7 @@
 
 use crate::rt::sync::{MailboxSender, mailbox};
 use crate::rt::{Rt, WaitPoint};
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::future::Future;
 use std::rc::Rc;
 use weft_verbs::Verbs;
@@ -14,12 +14,24 @@ use weft_verbs::Verbs;
 /// Idle tasks that are kept.
 const KEPT: usize = 64;
 
-/// The idle tasks of one kind.
-pub(crate) struct Pool<J>(RefCell<Vec<MailboxSender<J>>>);
+/// The idle tasks of one kind. Each has what its jobs need for as long as it is kept.
+pub(crate) struct Pool<J> {
+    /// Where each of them hears of its next job, or that there will be none.
+    idle: RefCell<Vec<MailboxSender<Option<J>>>>,
+    has_ended: Cell<bool>,
+}
 
 impl<J: 'static> Pool<J> {
     pub(crate) fn new() -> Rc<Pool<J>> {
-        Rc::new(Pool(RefCell::default()))
+        Rc::new(Pool { idle: RefCell::default(), has_ended: Cell::new(false) })
+    }
+
+    /// No task is kept any more.
+    pub(crate) fn end(&self) {
+        self.has_ended.set(true);
+        for task in self.idle.take() {
+            let _ = task.send(None);
+        }
     }
 
     /// Has a job done, by the task that became idle last or by a new one. `work` is the same for all jobs.
@@ -28,10 +40,10 @@ impl<J: 'static> Pool<J> {
         V: Verbs,
         F: Future<Output = ()> + 'static,
     {
-        let idle = self.0.borrow_mut().pop();
+        let idle = self.idle.borrow_mut().pop();
         if let Some(task) = idle {
             // It ends with its node only, and then nothing is to be done any more.
-            let _ = task.send(job);
+            let _ = task.send(Some(job));
             return;
         }
         let pool = Rc::clone(self);
@@ -39,7 +51,7 @@ impl<J: 'static> Pool<J> {
             let (sender, mut jobs) = mailbox();
             work(job).at(()).await;
             while pool.keep(&sender)
-                && let Ok(job) = jobs.recv().at(()).await
+                && let Ok(Some(job)) = jobs.recv().at(()).await
             {
                 work(job).at(()).await;
             }
@@ -47,9 +59,9 @@ impl<J: 'static> Pool<J> {
     }
 
     /// Whether a task that has done its job is kept.
-    fn keep(&self, task: &MailboxSender<J>) -> bool {
-        let mut idle = self.0.borrow_mut();
-        let keep = idle.len() < KEPT;
+    fn keep(&self, task: &MailboxSender<Option<J>>) -> bool {
+        let mut idle = self.idle.borrow_mut();
+        let keep = idle.len() < KEPT && !self.has_ended.get();
         if keep {
             idle.push(task.clone());
         }
@@ -63,7 +75,6 @@ mod tests {
     use crate::rt::RtConfig;
     use crate::rt::fake::{Fake, V};
     use crate::rt::sync::Signal;
-    use std::cell::Cell;
     use weft_verbs::{Node, Park};
 
     #[test]
@@ -94,5 +105,10 @@ mod tests {
         assert_eq!((tasks(), begun.get()), (KEPT, KEPT + 1003), "one that was idle does it");
         end.notify();
         assert_eq!((tasks(), done.get()), (KEPT, KEPT + 1003));
+        give(1);
+        pool.end();
+        assert_eq!(tasks(), 1, "one has something to do");
+        end.notify();
+        assert_eq!((tasks(), done.get()), (0, KEPT + 1004));
     }
 }

@@ -13,7 +13,8 @@ use std::cell::Cell;
 use std::rc::Rc;
 use weft_verbs::Verbs;
 
-/// A node's lock daemon. Clones are the same daemon; it ends with its runtime.
+/// A node's lock daemon. Clones are the same daemon; it ends with its runtime, or when its mesh is closed: then nothing that was held
+/// here counts any more, and who waits is told ([`LockError::Closed`]).
 pub struct LockService<V: Verbs> {
     front: Rc<Front<V>>,
     daemon: Rc<Daemon<V>>,

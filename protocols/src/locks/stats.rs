@@ -66,9 +66,9 @@ counters! {
     unknown_outcomes,
     /// Words that this node, as their home, gave up and rebuilt.
     rebuilds,
-    /// Protocol messages sent to other nodes.
+    /// Protocol messages sent, those of this node to itself as a lock's home included.
     messages_sent,
-    /// Protocol messages received from other nodes.
+    /// Protocol messages received, those of this node to itself included.
     messages_received,
     /// Messages of an epoch that was over, dropped as the protocol wants it.
     stale_messages,

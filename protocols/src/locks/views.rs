@@ -141,6 +141,16 @@ impl Term {
         self.kept[self.base(key)]
     }
 
+    /// Whether a node keeps any locks.
+    pub(crate) fn is_home(&self, node: Rank) -> bool {
+        self.homes.contains(&node)
+    }
+
+    /// Members that have not reported yet.
+    pub(crate) fn awaited(&self) -> &[Rank] {
+        &self.awaited
+    }
+
     /// Whether all members have reported.
     pub(crate) fn is_complete(&self) -> bool {
         self.awaited.is_empty()

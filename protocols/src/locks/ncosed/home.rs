@@ -9,6 +9,7 @@ use super::rebuild;
 use super::serving::Serving;
 use super::word::Word;
 use crate::locks::Mode;
+use crate::locks::client::WaitPolicy;
 use crate::locks::queue::{GrantQueue, OutOfTurn};
 use crate::transport::Rank;
 use weft_verbs::RemoteSlice;
@@ -77,8 +78,8 @@ pub(crate) struct Home {
     word: Option<RemoteSlice>,
     /// Who knows the word.
     openers: Vec<Rank>,
-    /// Who has asked since the epoch's end.
-    joining: Vec<Rank>,
+    /// Who has asked since the epoch's end, and whether it waits for those who have the lock.
+    joining: Vec<(Rank, WaitPolicy)>,
     phase: Phase,
 }
 
@@ -105,7 +106,7 @@ impl Home {
 
     fn on_message(&mut self, from: Rank, message: Message, out: &mut Actions) {
         match message {
-            Message::Open => return self.on_open(from, out),
+            Message::Open { policy } => return self.on_open(from, policy, out),
             Message::Wait { epoch, .. }
             | Message::Release { epoch }
             | Message::Downgrade { epoch }
@@ -162,6 +163,15 @@ impl Home {
         let reported: Vec<_> = self.openers.iter().copied().zip(reports.iter().copied()).collect();
         self.phase = Phase::Draining(rebuild::queue(Word::FREE, &reported));
         self.drain(out);
+        self.refuse_tries(out);
+    }
+
+    /// Others have the lock, or want it: who only tries does not wait for that.
+    fn refuse_tries(&mut self, out: &mut Actions) {
+        if matches!(self.phase, Phase::Draining(_)) && std::env::var_os("OFF1").is_none() {
+            let tries = self.joining.extract_if(.., |(_, policy)| *policy == WaitPolicy::Try);
+            out.extend(tries.map(|(node, _)| Action::Send(node, Message::Busy)));
+        }
     }
 
     fn while_serving(&mut self, from: Rank, message: Message, out: &mut Actions) {
@@ -191,10 +201,10 @@ impl Home {
     }
 
     /// A node asks for the word.
-    fn on_open(&mut self, from: Rank, out: &mut Actions) {
+    fn on_open(&mut self, from: Rank, policy: WaitPolicy, out: &mut Actions) {
         match (&self.phase, self.word) {
             (Phase::New, _) => {
-                self.joining.push(from);
+                self.joining.push((from, policy));
                 self.phase = Phase::Opening;
                 out.push(Action::FreshWord { retired: None });
             }
@@ -202,8 +212,14 @@ impl Home {
                 self.admit(from);
                 out.push(Action::Send(from, Message::Opened { epoch: self.epoch, word }));
             }
-            _ if self.joining.contains(&from) => {}
-            _ => self.joining.push(from),
+            // As those are told who know the word: what was reported comes first.
+            (Phase::Freezing { .. } | Phase::Closing { .. } | Phase::Draining(_), _)
+                if policy == WaitPolicy::Try && std::env::var_os("OFF1").is_none() =>
+            {
+                out.push(Action::Send(from, Message::Busy));
+            }
+            _ if self.joining.iter().any(|(node, _)| *node == from) => {}
+            _ => self.joining.push((from, policy)),
         }
     }
 
@@ -220,7 +236,7 @@ impl Home {
             // began wait for the word as those do who have asked for it, and ask anew as they do.
             self.phase = Phase::New;
             let reported = std::mem::take(&mut self.openers);
-            for node in reported.into_iter().chain(self.joining.drain(..)) {
+            for node in reported.into_iter().chain(self.joining.drain(..).map(|(node, _)| node)) {
                 out.push(Action::Send(node, Message::Refused));
             }
             return;
@@ -228,7 +244,7 @@ impl Home {
         self.epoch += 1;
         self.word = Some(word);
         self.phase = Phase::Serving(Serving::default());
-        for node in std::mem::take(&mut self.joining) {
+        for (node, _) in std::mem::take(&mut self.joining) {
             self.admit(node);
         }
         for &node in &self.openers {

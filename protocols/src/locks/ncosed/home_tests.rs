@@ -5,6 +5,7 @@ use super::home::{Action, Event, Home};
 use super::messages::{Claim, Epoch, Message, Report};
 use super::word::Word;
 use crate::locks::Mode;
+use crate::locks::client::WaitPolicy;
 use crate::rt::fingerprint::StateHasher;
 use crate::transport::Rank;
 use std::hash::Hash;
@@ -24,10 +25,10 @@ struct Scene(Home);
 impl Scene {
     fn new() -> Scene {
         let mut scene = Scene(Home::new());
-        assert_eq!(scene.on_message(1, Message::Open), [Action::FreshWord { retired: None }]);
+        assert_eq!(scene.on_message(1, OPEN), [Action::FreshWord { retired: None }]);
         assert_eq!(scene.tell(Event::Word(Some(place(8)))), [opened(1, 1, 8)]);
         for n in 2..=3 {
-            assert_eq!(scene.on_message(n, Message::Open), [opened(n, 1, 8)]);
+            assert_eq!(scene.on_message(n, OPEN), [opened(n, 1, 8)]);
         }
         scene
     }
@@ -73,6 +74,8 @@ fn send(to: u32, message: Message) -> Action {
 }
 
 const NOTHING: [Action; 0] = [];
+const OPEN: Message = Message::Open { policy: WaitPolicy::Queue };
+const OPEN_TO_TRY: Message = Message::Open { policy: WaitPolicy::Try };
 const WAIT: Message = Message::Wait { epoch: 1, who: Rank::from_index(0), readers: 2 };
 const GRANT: Message = Message::Grant { epoch: 1 };
 const RETRY_RESET: Message = Message::RetryReset { epoch: 1 };
@@ -248,20 +251,56 @@ fn who_asks_during_a_rebuild_is_told_the_next_word() {
     for n in 1..=3 {
         home.report(n, Claim::Nothing);
     }
-    assert_eq!(home.on_message(4, Message::Open), NOTHING);
+    assert_eq!(home.on_message(4, OPEN), NOTHING);
     home.swapped(Word::FREE);
     let again = home.tell(Event::Word(Some(place(16))));
     assert!(again.contains(&opened(4, 2, 16)));
 }
 
 #[test]
+fn who_only_tries_is_told_at_once_that_the_word_is_being_rebuilt() {
+    let mut home = Scene::new();
+    let try_it = |home: &mut Scene| assert_eq!(home.on_message(4, OPEN_TO_TRY), [send(4, Message::Busy)]);
+    home.report(1, Claim::Holds(Mode::Shared));
+    try_it(&mut home);
+    home.report(2, Claim::Nothing);
+    home.report(3, Claim::Nothing);
+    try_it(&mut home);
+    home.swapped(Word::FREE);
+    try_it(&mut home);
+    assert_eq!(home.release(1), [Action::FreshWord { retired: Some(place(8)) }]);
+    assert_eq!(home.on_message(4, OPEN_TO_TRY), NOTHING, "there will be a word, and nobody has the lock");
+    assert!(home.tell(Event::Word(Some(place(16)))).contains(&opened(4, 2, 16)));
+}
+
+#[test]
+fn who_only_tries_as_a_view_begins_is_told_once_it_is_known_whether_others_have_the_lock() {
+    for claim in [Claim::Nothing, Claim::Holds(Mode::Exclusive)] {
+        let mut home = Scene(Home::of_a_view());
+        let report = Report { claim, turn: 1, passed: None };
+        home.on_message(1, Message::Report { epoch: 0, report });
+        assert_eq!(home.on_message(2, OPEN_TO_TRY), NOTHING);
+        assert_eq!(home.on_message(3, OPEN), NOTHING);
+        let told = match claim {
+            Claim::Nothing => Action::FreshWord { retired: None },
+            _ => send(2, Message::Busy),
+        };
+        assert_eq!(home.tell(Event::MayGrant), [told], "{claim:?}");
+        home.on_message(1, Message::Release { epoch: 0 });
+        let opens = home.tell(Event::Word(Some(place(8))));
+        assert!(opens.contains(&opened(3, 1, 8)), "{claim:?}");
+        assert_eq!(opens.contains(&opened(2, 1, 8)), claim == Claim::Nothing, "{claim:?}");
+    }
+}
+
+#[test]
 fn without_memory_those_who_ask_are_refused_and_the_next_one_may_ask_again() {
     let mut home = Scene(Home::new());
-    home.on_message(1, Message::Open);
-    home.on_message(2, Message::Open);
+    home.on_message(1, OPEN);
+    home.on_message(2, OPEN);
     let refused = [send(1, Message::Refused), send(2, Message::Refused)];
     assert_eq!(home.tell(Event::Word(None)), refused);
-    assert_eq!(home.on_message(1, Message::Open), [Action::FreshWord { retired: None }]);
+    assert_eq!(home.on_message(1, OPEN), [Action::FreshWord { retired: None }]);
 }
 
 #[test]
@@ -270,18 +309,18 @@ fn without_memory_in_a_new_view_who_held_through_its_beginning_is_refused_and_ma
     let claim = Claim::Holds(Mode::Exclusive);
     let report = Report { claim, turn: 1, passed: None };
     assert_eq!(home.on_message(1, Message::Report { epoch: 0, report }), NOTHING);
-    assert_eq!(home.on_message(2, Message::Open), NOTHING);
+    assert_eq!(home.on_message(2, OPEN), NOTHING);
     assert_eq!(home.tell(Event::MayGrant), NOTHING);
     assert_eq!(home.on_message(1, Message::Release { epoch: 0 }), [Action::FreshWord { retired: None }]);
     let refused = [send(1, Message::Refused), send(2, Message::Refused)];
     assert_eq!(home.tell(Event::Word(None)), refused);
-    assert_eq!(home.on_message(2, Message::Open), [Action::FreshWord { retired: None }]);
+    assert_eq!(home.on_message(2, OPEN), [Action::FreshWord { retired: None }]);
     assert_eq!(
         home.tell(Event::Word(Some(place(8)))),
         [opened(2, 1, 8)],
         "the other one has not asked again"
     );
-    assert_eq!(home.on_message(1, Message::Open), [opened(1, 1, 8)]);
+    assert_eq!(home.on_message(1, OPEN), [opened(1, 1, 8)]);
 }
 
 #[test]
@@ -308,7 +347,7 @@ fn messages_of_other_epochs_and_from_strangers_change_nothing() {
 fn it_is_rebuilding_from_an_epoch_s_end_to_the_next_one_s_beginning() {
     let mut home = Scene(Home::new());
     assert!(!home.0.is_rebuilding() && home.0.word().is_none());
-    home.on_message(1, Message::Open);
+    home.on_message(1, OPEN);
     assert!(!home.0.is_rebuilding(), "its first word is being looked for");
     home.tell(Event::Word(Some(place(8))));
     assert!(!home.0.is_rebuilding() && home.0.word() == Some(place(8)));
@@ -346,7 +385,7 @@ fn explorers_know_it_by_who_has_opened_it_and_by_what_it_owes() {
         home.0.hash(&mut digest);
         digest.whole()
     };
-    let open = |n| Event::Message(rank(n), Message::Open);
+    let open = |n| Event::Message(rank(n), OPEN);
     let (word, release) =
         (Event::Word(Some(place(8))), Event::Message(rank(1), Message::Release { epoch: 1 }));
     let histories: [&[Event]; 9] = [

@@ -1,6 +1,7 @@
 //! What the nodes say to each other about a lock, in N-CoSED and in DQNL, and the bytes of it.
 
 use super::word::Word;
+use crate::locks::client::WaitPolicy;
 use crate::locks::codec::{Encoded, Malformed, Reader};
 use crate::locks::{LockKey, Mode, Scheme};
 use crate::transport::Rank;
@@ -12,12 +13,14 @@ pub(crate) type Epoch = u32;
 /// A message about one lock. Who sent it is known from the session that carried it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Message {
-    /// To the home: where is the lock's word?
-    Open,
+    /// To the home: where is the lock's word? Who only tries does not wait for one that is being rebuilt.
+    Open { policy: WaitPolicy },
     /// From the home: the word of this epoch is there.
     Opened { epoch: Epoch, word: RemoteSlice },
     /// From the home: it has no memory for the lock.
     Refused,
+    /// From the home, to a try: the lock has no word until others have had it.
+    Busy,
     /// An exclusive requester to the old tail: I come after you, behind the `readers` shared requests that
     /// were sent to you (3.2.1, step 3). `turn` tells this request of mine from earlier and later ones.
     Queue { epoch: Epoch, readers: u32, turn: u32 },
@@ -91,13 +94,15 @@ mod kind {
     pub(super) const GRANT_AFTER_RECOVERY: u8 = 12;
     pub(super) const DOWNGRADE: u8 = 13;
     pub(super) const REPORTED: u8 = 14;
+    pub(super) const OPEN_TO_TRY: u8 = 15;
+    pub(super) const BUSY: u8 = 16;
 }
 
 impl Message {
     /// Whether it is addressed to the lock's home, and not to a member of its queue.
     pub(crate) fn is_for_the_home(&self) -> bool {
         match self {
-            Message::Open
+            Message::Open { .. }
             | Message::Wait { .. }
             | Message::Release { .. }
             | Message::Downgrade { .. }
@@ -106,6 +111,7 @@ impl Message {
             | Message::Reported { .. } => true,
             Message::Opened { .. }
             | Message::Refused
+            | Message::Busy
             | Message::Queue { .. }
             | Message::Read { .. }
             | Message::Grant { .. }
@@ -133,9 +139,11 @@ impl Message {
     pub(crate) fn encode(&self, scheme: Scheme, key: LockKey) -> Encoded {
         let begin = |kind| Encoded::new(scheme, kind, key);
         match *self {
-            Message::Open => begin(kind::OPEN),
+            Message::Open { policy: WaitPolicy::Queue } => begin(kind::OPEN),
+            Message::Open { policy: WaitPolicy::Try } => begin(kind::OPEN_TO_TRY),
             Message::Opened { epoch, word } => begin(kind::OPENED).u32(epoch).slice(word),
             Message::Refused => begin(kind::REFUSED),
+            Message::Busy => begin(kind::BUSY),
             Message::Queue { epoch, readers, turn } => begin(kind::QUEUE).u32(epoch).u32(readers).u32(turn),
             Message::Read { epoch } => begin(kind::READ).u32(epoch),
             Message::Grant { epoch } => begin(kind::GRANT).u32(epoch),
@@ -156,9 +164,11 @@ impl Message {
     pub(crate) fn decode(scheme: Scheme, bytes: &[u8]) -> Result<(LockKey, Message), Malformed> {
         let (mut from, kind, key) = Reader::open(scheme, bytes)?;
         let message = match kind {
-            kind::OPEN => Message::Open,
+            kind::OPEN => Message::Open { policy: WaitPolicy::Queue },
+            kind::OPEN_TO_TRY => Message::Open { policy: WaitPolicy::Try },
             kind::OPENED => Message::Opened { epoch: from.u32()?, word: from.word()? },
             kind::REFUSED => Message::Refused,
+            kind::BUSY => Message::Busy,
             kind::QUEUE => Message::Queue { epoch: from.u32()?, readers: from.u32()?, turn: from.u32()? },
             kind::READ => Message::Read { epoch: from.u32()? },
             kind::GRANT => Message::Grant { epoch: from.u32()? },

@@ -2,6 +2,7 @@
 
 use super::messages::{Claim, Message, Passed, Report};
 use super::word::Word;
+use crate::locks::client::WaitPolicy;
 use crate::locks::codec::{LONGEST, Malformed};
 use crate::locks::{LockKey, Mode, Scheme};
 use crate::transport::Rank;
@@ -35,9 +36,11 @@ fn report() -> impl Strategy<Value = Report> {
 fn message() -> impl Strategy<Value = Message> {
     let n = any::<u32>;
     prop_oneof![
-        Just(Message::Open),
+        Just(Message::Open { policy: WaitPolicy::Queue }),
+        Just(Message::Open { policy: WaitPolicy::Try }),
         (n(), word()).prop_map(|(epoch, word)| Message::Opened { epoch, word }),
         Just(Message::Refused),
+        Just(Message::Busy),
         (n(), n(), n()).prop_map(|(epoch, readers, turn)| Message::Queue { epoch, readers, turn }),
         n().prop_map(|epoch| Message::Read { epoch }),
         n().prop_map(|epoch| Message::Grant { epoch }),
@@ -74,7 +77,7 @@ proptest! {
     #[test]
     fn any_bytes_are_answered_and_what_is_accepted_is_canonical(
         mut bytes in proptest::collection::vec(any::<u8>(), 0..64),
-        kind in 0u8..16,
+        kind in 0u8..18,
     ) {
         if let [version, scheme, k, zero, ..] = &mut bytes[..] {
             (*version, *scheme, *k, *zero) = (1, 2, kind, 0);
@@ -107,7 +110,7 @@ fn what_is_about_sharing_is_refused_where_nodes_do_not_share() {
     for message in [queue(0), report(Claim::Holds(Mode::Exclusive)), Message::Grant { epoch: 1 }] {
         assert_eq!(read(message), Ok((key, message)));
     }
-    let foreign = Message::Open.encode(Scheme::Ncosed, key);
+    let foreign = Message::Open { policy: WaitPolicy::Queue }.encode(Scheme::Ncosed, key);
     assert_eq!(Message::decode(Scheme::Dqnl, foreign.bytes()), Err(Malformed::Scheme(2)));
 }
 
@@ -126,7 +129,7 @@ fn the_place_of_a_word_is_aligned_and_eight_bytes_long() {
 
 #[test]
 fn other_versions_schemes_and_kinds_are_refused_by_name() {
-    let bytes = Message::Open.encode(Scheme::Ncosed, LockKey(1));
+    let bytes = Message::Open { policy: WaitPolicy::Queue }.encode(Scheme::Ncosed, LockKey(1));
     let with = |at: usize, value: u8| {
         let mut bytes = bytes.bytes().to_vec();
         bytes[at] = value;

@@ -57,7 +57,7 @@
 //! - When all have reported, nobody uses the word any more. The home reads it once more and poisons it, makes a
 //!   queue of the reports ([`rebuild`]), and **grants** the lock along it; those who hold release to the home.
 //! - When that queue is empty, the home opens a fresh word to all under the next epoch. Requests made in the
-//!   meantime wait on their nodes for that.
+//!   meantime wait on their nodes for that, and tries are refused.
 //!
 //! The same happens when the shared count passes a limit (half its range), long before it could carry into
 //! the tail, and when the home's own compare-and-swap has an unknown outcome.

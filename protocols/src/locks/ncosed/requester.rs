@@ -6,6 +6,7 @@ use super::messages::{Epoch, Message};
 use super::requester_state::{Phase, RequesterState, Role, Successor, Taken};
 use super::word::Word;
 use super::{OutcomeUnknown, Wire};
+use crate::locks::client::WaitPolicy;
 use crate::locks::stats::bump;
 use crate::locks::{LockKey, Mode, Token};
 use crate::rt::WaitPoint;
@@ -24,8 +25,10 @@ pub(super) struct Frozen;
 pub(crate) enum Refused {
     /// The home could not open the lock.
     HomeFull,
-    /// The node was left out of the membership.
-    LeftOut,
+    /// It was to be a try, and the home does not open the lock now.
+    Busy,
+    /// Nothing will be granted to this node any more: it was left out of the membership, or has closed its mesh.
+    Over,
 }
 
 /// Whether nodes may hold a lock together.
@@ -139,7 +142,7 @@ impl<W: Wire> Requester<W> {
     pub(crate) async fn lock(&self, mode: Mode) -> Result<Mode, Refused> {
         let mode = self.sharing.grants(mode);
         loop {
-            self.opened().at(Step::Opening(mode)).await?;
+            self.opened(WaitPolicy::Queue).at(Step::Opening(mode)).await?;
             let attempt = match mode {
                 Mode::Exclusive => self.lock_exclusive().at(Step::Locking(mode)).await,
                 Mode::Shared => self.lock_shared().at(Step::Locking(mode)).await,
@@ -176,7 +179,10 @@ impl<W: Wire> Requester<W> {
                 return Ok(None);
             }
             // As a view begins nobody may, whatever this node had: its home knows.
-            self.opened().at(Step::OpeningToTry(mode)).await?;
+            match self.opened(WaitPolicy::Try).at(Step::OpeningToTry(mode)).await {
+                Err(Refused::Busy) => return Ok(None),
+                opened => opened?,
+            }
             let taken = match mode {
                 Mode::Exclusive => self.try_exclusive().at(Step::Trying(mode)).await,
                 Mode::Shared => self.try_shared().at(Step::Trying(mode)).await,
@@ -276,9 +282,9 @@ impl<W: Wire> Requester<W> {
         held
     }
 
-    /// The node is in no view, and will not be in one again: nothing is waited for.
+    /// Nothing will be granted to this node any more: nothing is waited for.
     pub(crate) fn give_up(&self) {
-        self.change(|state, _| state.left_out = true);
+        self.change(|state, _| state.over = true);
     }
 
     /// The token of the present grant: its view, if there is one.
@@ -307,21 +313,22 @@ impl<W: Wire> Requester<W> {
 
     // Waiting, for a change of the state.
 
-    async fn opened(&self) -> Result<(), Refused> {
-        if self.phase() == Phase::Refused {
+    async fn opened(&self, policy: WaitPolicy) -> Result<(), Refused> {
+        if matches!(self.phase(), Phase::Refused | Phase::Busy) {
             self.state.borrow_mut().phase = Phase::Unknown;
         }
         loop {
             if self.phase() == Phase::Unknown {
-                self.state.borrow_mut().phase = Phase::Asked;
-                self.send_home(Message::Open);
+                self.state.borrow_mut().phase = Phase::Asked(policy);
+                self.send_home(Message::Open { policy });
             }
-            let waits = || matches!(self.phase(), Phase::Asked | Phase::Frozen);
-            self.changed.until(|| !waits() || self.is_left_out()).at(()).await;
+            let waits = || matches!(self.phase(), Phase::Asked(_) | Phase::Frozen);
+            self.changed.until(|| !waits() || self.is_over()).at(()).await;
             match self.phase() {
                 Phase::Open(_) => return Ok(()),
                 Phase::Refused => return Err(Refused::HomeFull),
-                _ if self.is_left_out() => return Err(Refused::LeftOut),
+                Phase::Busy => return Err(Refused::Busy),
+                _ if self.is_over() => return Err(Refused::Over),
                 // Another view has begun: its home is asked.
                 _ => {}
             }
@@ -331,10 +338,10 @@ impl<W: Wire> Requester<W> {
     /// Waits for what was reported to be granted. False if it was, and was lost with its view before this node's task looked.
     async fn until_held(&self) -> Result<bool, Refused> {
         let wants = || matches!(self.role(), Role::WantsShared | Role::WantsExclusive { .. });
-        self.changed.until(|| !wants() || self.is_left_out()).at(()).await;
+        self.changed.until(|| !wants() || self.is_over()).at(()).await;
         if wants() {
             self.set_role(Role::Idle);
-            return Err(Refused::LeftOut);
+            return Err(Refused::Over);
         }
         Ok(matches!(self.role(), Role::Holds(_)))
     }
@@ -452,8 +459,8 @@ impl<W: Wire> Requester<W> {
         self.state.borrow().role
     }
 
-    fn is_left_out(&self) -> bool {
-        self.state.borrow().left_out
+    fn is_over(&self) -> bool {
+        self.state.borrow().over
     }
 
     pub(super) fn set_role(&self, role: Role) {

@@ -6,6 +6,7 @@
 use super::messages::{Claim, Epoch, Message, Passed, Report};
 use super::word::Word;
 use crate::locks::Mode;
+use crate::locks::client::WaitPolicy;
 use crate::transport::Rank;
 use weft_verbs::RemoteSlice;
 
@@ -14,10 +15,12 @@ use weft_verbs::RemoteSlice;
 pub(crate) enum Phase {
     /// It does not know the word and has not asked.
     Unknown,
-    /// It has asked the home.
-    Asked,
+    /// It has asked the home, for a request that waits or for a try.
+    Asked(WaitPolicy),
     /// The home has no memory for the lock.
     Refused,
+    /// The home does not open the lock now, and this node only tries.
+    Busy,
     /// It may use the word.
     Open(RemoteSlice),
     /// It has reported: the epoch is over for it, and it waits for the next one.
@@ -75,8 +78,8 @@ pub(crate) struct RequesterState {
     granted_in: u64,
     /// How often all that was under way has become void: the epoch ended for this node, or the view.
     pub(crate) cuts: u32,
-    /// The node was left out of the membership: nothing is waited for.
-    pub(crate) left_out: bool,
+    /// Nothing will be granted to this node any more, and nothing is waited for: it was left out of the membership, or has closed its mesh.
+    pub(crate) over: bool,
     pub(crate) phase: Phase,
     pub(crate) role: Role,
     pub(crate) epoch: Epoch,
@@ -101,7 +104,7 @@ impl RequesterState {
             view,
             granted_in: 0,
             cuts: 0,
-            left_out: false,
+            over: false,
             phase: Phase::Unknown,
             role: Role::Idle,
             epoch: 0,
@@ -128,6 +131,10 @@ impl RequesterState {
                 self.phase = Phase::Refused;
                 Taken::Well
             }
+            Message::Busy if self.phase == Phase::Asked(WaitPolicy::Try) => {
+                self.phase = Phase::Busy;
+                Taken::Well
+            }
             Message::GrantAfterRecovery { epoch } => self.on_grant_after_recovery(epoch),
             Message::Freeze { epoch }
             | Message::Read { epoch }
@@ -150,7 +157,8 @@ impl RequesterState {
                 }
             }
             Message::Refused
-            | Message::Open
+            | Message::Busy
+            | Message::Open { .. }
             | Message::Wait { .. }
             | Message::Release { .. }
             | Message::Downgrade { .. }
@@ -163,9 +171,9 @@ impl RequesterState {
     /// Whether the home is to tell it a word, or that there is none: it has asked, or what it had in the epoch before is over.
     fn awaits_a_word(&self) -> bool {
         match self.phase {
-            Phase::Asked => true,
+            Phase::Asked(_) => true,
             Phase::Frozen => matches!(self.role, Role::Idle | Role::Releasing),
-            Phase::Unknown | Phase::Refused | Phase::Open(_) => false,
+            Phase::Unknown | Phase::Refused | Phase::Busy | Phase::Open(_) => false,
         }
     }
 

@@ -4,6 +4,7 @@ use super::messages::{Claim, Epoch, Message, Passed, Report};
 use super::requester_state::{Phase, RequesterState, Role, Successor, Taken};
 use super::word::Word;
 use crate::locks::Mode::{Exclusive, Shared};
+use crate::locks::client::WaitPolicy;
 use crate::transport::Rank;
 use weft_verbs::RemoteSlice;
 
@@ -71,9 +72,26 @@ fn report(claim: Claim) -> (u32, Message) {
     (1, Message::Report { epoch: 5, report: Report { claim, turn: 9, passed: None } })
 }
 
+const ASKED: Phase = Phase::Asked(WaitPolicy::Queue);
+
+#[test]
+fn who_only_tries_and_it_alone_may_be_told_that_the_lock_is_not_opened_now() {
+    let tries = Phase::Asked(WaitPolicy::Try);
+    for (phase, expected) in [
+        (tries, (Taken::Well, Phase::Busy)),
+        (ASKED, (Taken::OutOfTurn, ASKED)),
+        (Phase::Unknown, (Taken::OutOfTurn, Phase::Unknown)),
+        (Phase::Open(AT), (Taken::OutOfTurn, Phase::Open(AT))),
+        (Phase::Frozen, (Taken::OutOfTurn, Phase::Frozen)),
+    ] {
+        let mut state = Scene::new(phase, Role::Idle);
+        assert_eq!((state.on_message(1, Message::Busy), state.0.phase), expected);
+    }
+}
+
 #[test]
 fn a_refusal_ends_the_question_and_nothing_else() {
-    let mut state = Scene::new(Phase::Asked, Role::Idle);
+    let mut state = Scene::new(ASKED, Role::Idle);
     assert_eq!((state.on_message(1, Message::Refused), state.0.phase), (Taken::Well, Phase::Refused));
     for phase in [Phase::Unknown, Phase::Open(AT), Phase::Refused] {
         let mut state = Scene::new(phase, Role::Idle);
@@ -92,11 +110,11 @@ fn a_refusal_ends_the_question_and_nothing_else() {
 #[test]
 fn a_word_is_taken_by_who_has_asked_or_has_nothing_left_in_the_epoch_before() {
     for role in ROLES {
-        for phase in [Phase::Unknown, Phase::Asked, Phase::Open(AT), Phase::Frozen] {
+        for phase in [Phase::Unknown, ASKED, Phase::Open(AT), Phase::Frozen] {
             for epoch in [4, 5, 6, 7] {
                 let mut state = Scene::new(phase, role);
                 let next = epoch == 6 && matches!(role, Role::Idle | Role::Releasing);
-                let awaited = phase == Phase::Asked || phase == Phase::Frozen && next;
+                let awaited = phase == ASKED || phase == Phase::Frozen && next;
                 let expected = match awaited {
                     true => (Taken::Well, Phase::Open(NEXT), epoch),
                     false => (Taken::OutOfTurn, phase, 5),
@@ -143,9 +161,9 @@ fn what_is_said_in_an_epoch_counts_in_that_epoch_only_and_until_its_end() {
             (Phase::Frozen, 5, Taken::Stale),
             (Phase::Frozen, 6, Taken::Stale),
             (Phase::Unknown, 5, Taken::OutOfTurn),
-            (Phase::Asked, 4, Taken::Stale),
-            (Phase::Asked, 5, Taken::OutOfTurn),
-            (Phase::Asked, 6, Taken::OutOfTurn),
+            (ASKED, 4, Taken::Stale),
+            (ASKED, 5, Taken::OutOfTurn),
+            (ASKED, 6, Taken::OutOfTurn),
         ] {
             let mut state = Scene::new(phase, role);
             assert_eq!(state.on_message(1, message(epoch)), expected, "{:?} {phase:?}", message(epoch));
@@ -205,9 +223,7 @@ fn a_grant_is_for_who_waits_and_one_after_recovery_for_who_had_reported_that() {
         assert_eq!((state.on_message(2, Message::Grant { epoch: 5 }), state.0.role), expected);
         let mut state = Scene::new(Phase::Frozen, role);
         assert_eq!((state.on_message(1, Message::GrantAfterRecovery { epoch: 5 }), state.0.role), expected);
-        for (phase, epoch) in
-            [(Phase::Frozen, 4), (Phase::Frozen, 6), (Phase::Open(AT), 5), (Phase::Asked, 5)]
-        {
+        for (phase, epoch) in [(Phase::Frozen, 4), (Phase::Frozen, 6), (Phase::Open(AT), 5), (ASKED, 5)] {
             let mut state = Scene::new(phase, role);
             let taken = state.on_message(1, Message::GrantAfterRecovery { epoch });
             assert_eq!((taken, state.0.role), (Taken::OutOfTurn, role), "{phase:?} {epoch}");
@@ -268,7 +284,7 @@ fn an_atomic_that_is_out_comes_home_before_the_report() {
 fn what_is_for_the_home_changes_no_member() {
     let over = Report { claim: Claim::Nothing, turn: 1, passed: None };
     for message in [
-        Message::Open,
+        Message::Open { policy: WaitPolicy::Queue },
         Message::Wait { epoch: 5, who: HOME, readers: 1 },
         Message::Release { epoch: 5 },
         Message::Downgrade { epoch: 5 },

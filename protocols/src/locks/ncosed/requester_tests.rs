@@ -5,6 +5,7 @@ use super::messages::{Claim, Message, Passed, Report};
 use super::requester_state::{Phase, Role};
 use super::{OutcomeUnknown, Refused, Requester, Sharing, Wire, Word};
 use crate::locks::Mode::{self, Exclusive, Shared};
+use crate::locks::client::WaitPolicy;
 use crate::locks::stats::Counters;
 use crate::locks::{LockKey, dqnl};
 use crate::rt::fingerprint::StateHasher;
@@ -92,6 +93,9 @@ impl Wire for Desk {
     }
 }
 
+const OPEN: Message = Message::Open { policy: WaitPolicy::Queue };
+const OPEN_TO_TRY: Message = Message::Open { policy: WaitPolicy::Try };
+
 type OwnRequester = Requester<Desk>;
 
 fn asked(sharing: Sharing) -> (Rc<Desk>, OwnRequester) {
@@ -138,12 +142,27 @@ fn a_request_that_its_home_refuses_ends_and_may_be_made_again() {
             let mut request = pin!(request);
             let mut step = || request.as_mut().poll(&mut Context::from_waker(Waker::noop()));
             assert_eq!(step(), Poll::Pending);
-            assert_eq!(desk.sent(), [(HOME, Message::Open)]);
+            let policy = if tries { WaitPolicy::Try } else { WaitPolicy::Queue };
+            assert_eq!(desk.sent(), [(HOME, Message::Open { policy })]);
             requester.on_message(HOME, Message::Refused);
             assert_eq!((step(), desk.counters.out_of_turn.get()), (Poll::Ready(Err(Refused::HomeFull)), 0));
             assert_eq!(look(requester.lock(mode)), Poll::Pending);
-            assert_eq!(desk.sent(), [(HOME, Message::Open)], "it asks again");
+            assert_eq!(desk.sent(), [(HOME, OPEN)], "it asks again");
         }
+    }
+}
+
+#[test]
+fn a_try_whose_home_rebuilds_the_word_ends_and_the_next_request_asks_anew() {
+    for mode in Mode::ALL {
+        let (desk, requester) = asked(FAR);
+        let mut request = pin!(requester.try_lock(mode));
+        let mut step = || request.as_mut().poll(&mut Context::from_waker(Waker::noop()));
+        assert_eq!((step(), desk.sent()), (Poll::Pending, vec![(HOME, OPEN_TO_TRY)]));
+        requester.on_message(HOME, Message::Busy);
+        assert_eq!((step(), requester.is_taken()), (Poll::Ready(Ok(None)), false));
+        assert_eq!(look(requester.lock(mode)), Poll::Pending);
+        assert_eq!((desk.sent(), desk.counters.out_of_turn.get()), (vec![(HOME, OPEN)], 0));
     }
 }
 
@@ -168,7 +187,7 @@ fn who_held_as_a_view_began_whose_home_has_no_memory_is_refused_and_does_not_wai
             }
             assert_eq!(desk.sent(), []);
             assert_eq!(look(requester.try_lock(mode)), Poll::Pending);
-            assert_eq!(desk.sent(), [(OTHER, Message::Open)], "the next request asks");
+            assert_eq!(desk.sent(), [(OTHER, OPEN_TO_TRY)], "the next request asks");
         }
     }
 }
@@ -319,7 +338,7 @@ fn an_attempt_that_is_under_way_as_a_view_begins_is_made_again_in_that_view() {
         let mut step = || request.as_mut().poll(&mut Context::from_waker(Waker::noop()));
         assert_eq!(step(), Poll::Pending);
         requester.view_begins(OTHER);
-        assert_eq!((step(), desk.sent()), (Poll::Pending, vec![(OTHER, Message::Open)]));
+        assert_eq!((step(), desk.sent()), (Poll::Pending, vec![(OTHER, OPEN_TO_TRY)]));
         requester.on_message(OTHER, Message::Opened { epoch: 1, word: AT });
         assert_eq!(step(), Poll::Ready(Ok(Some(mode))));
     }
@@ -335,7 +354,7 @@ fn an_attempt_that_is_under_way_as_its_node_is_left_out_says_that_and_not_that_t
         assert_eq!(step(), Poll::Pending);
         assert!(!requester.view_lost());
         requester.give_up();
-        assert_eq!((step(), desk.sent()), (Poll::Ready(Err(Refused::LeftOut)), vec![]));
+        assert_eq!((step(), desk.sent()), (Poll::Ready(Err(Refused::Over)), vec![]));
     }
 }
 

@@ -94,6 +94,29 @@ fn what_one_who_left_holds_is_not_granted_before_the_fence_of_this_view() {
 }
 
 /// It was told of each lock that it is not free, from a cold start until nobody can hold anything of before.
+/// It was next, and all who had come after it went past it.
+#[test]
+fn one_whose_grant_was_under_way_as_a_view_began_is_still_the_next_one_and_those_behind_it_keep_their_order()
+{
+    let mut scene = Scene::new();
+    scene.begin(1, &[1, 2, 3, 4], &[], 0);
+    assert_eq!(scene.all_report(), []);
+    assert_eq!(scene.tell(2, ask(Mode::Exclusive)).len(), 1, "it is granted");
+    for from in [3, 4] {
+        assert_eq!(scene.tell(from, ask(Mode::Exclusive)), []);
+    }
+    scene.begin(2, &[1, 2, 3, 4], &[], 0);
+    for from in [4, 3, 2] {
+        assert_eq!(scene.tell(from, ask(Mode::Exclusive)), [], "as it has not heard of a grant");
+    }
+    let mut token = Token::before_view(2).of_next_grant();
+    let mut said = scene.all_report();
+    for next in [2, 3, 4] {
+        assert_eq!(said, [grant(next, token)]);
+        (said, token) = (scene.tell(next, Message::Release), token.of_next_grant());
+    }
+}
+
 #[test]
 fn a_try_is_answered_once_it_is_known_whether_the_lock_is_free() {
     let mut scene = Scene::new();

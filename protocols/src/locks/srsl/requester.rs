@@ -17,8 +17,8 @@ use std::rc::Rc;
 pub(crate) enum Refused {
     /// It was to be a try, and somebody else has it.
     Busy,
-    /// The node was left out of the membership.
-    LeftOut,
+    /// Nothing will be granted to this node any more: it was left out of the membership, or has closed its mesh.
+    Over,
 }
 
 /// A node's requests for one lock. There is one at a time.
@@ -46,7 +46,7 @@ impl<W: Wire> Requester<W> {
                 Stage::Idle => {}
                 Stage::Refused | Stage::Asked(..) => {
                     self.change(RequesterState::unlock);
-                    return Err(if self.state.get().left_out { Refused::LeftOut } else { Refused::Busy });
+                    return Err(if self.state.get().over { Refused::Over } else { Refused::Busy });
                 }
             }
         }
@@ -89,7 +89,7 @@ impl<W: Wire> Requester<W> {
         held
     }
 
-    /// The node is in no view, and will not be in one again: nothing is waited for.
+    /// Nothing will be granted to this node any more: nothing is waited for.
     pub(crate) fn give_up(&self) {
         let mut state = self.state.get();
         let waited = state.give_up();

@@ -21,8 +21,8 @@ pub(super) struct RequesterState {
     /// None while the node is in no view of the membership. Then nothing is said, and what stands when there is one is reported.
     pub(super) home: Option<Rank>,
     pub(super) stage: Stage,
-    /// The node is in no view, and will not be in one again.
-    pub(super) left_out: bool,
+    /// Nothing will be granted to this node any more: it was left out of the membership, or has closed its mesh.
+    pub(super) over: bool,
 }
 
 /// What to say, to whom.
@@ -30,7 +30,7 @@ pub(super) type Say = Option<(Rank, Message)>;
 
 impl RequesterState {
     pub(super) const fn new(home: Option<Rank>) -> RequesterState {
-        RequesterState { home, stage: Stage::Idle, left_out: false }
+        RequesterState { home, stage: Stage::Idle, over: false }
     }
 
     fn say(&self, message: Message) -> Say {
@@ -39,7 +39,7 @@ impl RequesterState {
 
     /// Asks for the lock.
     pub(super) fn ask(&mut self, mode: Mode, policy: WaitPolicy) -> Say {
-        if self.left_out {
+        if self.over {
             self.stage = Stage::Refused;
             return None;
         }
@@ -99,9 +99,9 @@ impl RequesterState {
         held
     }
 
-    /// The node is in no view, and will not be in one again: nothing is waited for. Whether something was.
+    /// Nothing will be granted to this node any more: nothing is waited for. Whether something was.
     pub(super) fn give_up(&mut self) -> bool {
-        self.left_out = true;
+        self.over = true;
         let waited = matches!(self.stage, Stage::Asked(..));
         if waited {
             self.stage = Stage::Refused;

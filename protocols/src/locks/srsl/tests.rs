@@ -195,7 +195,7 @@ fn a_request_that_is_granted_as_its_node_is_left_out_ends() {
     requester.on_message(home, Message::Grant { token: Token(256) });
     assert!(requester.view_lost(), "it held the lock");
     requester.give_up();
-    assert_eq!(look(), Poll::Ready(Err(Refused::LeftOut)));
+    assert_eq!(look(), Poll::Ready(Err(Refused::Over)));
 }
 
 #[test]
@@ -206,10 +206,10 @@ fn a_try_that_is_under_way_as_its_node_is_left_out_says_that_and_not_that_the_lo
     assert_eq!(look(), Poll::Pending);
     assert!(!requester.view_lost());
     requester.give_up();
-    assert_eq!(look(), Poll::Ready(Err(Refused::LeftOut)));
+    assert_eq!(look(), Poll::Ready(Err(Refused::Over)));
     let mut next = pin!(requester.lock(Mode::Exclusive, WaitPolicy::Try));
     let told = next.as_mut().poll(&mut Context::from_waker(Waker::noop()));
-    assert_eq!(told, Poll::Ready(Err(Refused::LeftOut)), "as does the next one");
+    assert_eq!(told, Poll::Ready(Err(Refused::Over)), "as does the next one");
 }
 
 #[test]

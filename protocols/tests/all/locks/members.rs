@@ -5,6 +5,7 @@ use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use weft_protocols::locks::{Grant, LockConfig, LockError, LockKey, LockService, Mode, Scheme, Token};
 use weft_protocols::members::{CHANNEL, Envelope, Member, Members, MembersConfig, Message};
+use weft_protocols::transport::Channel;
 use weft_sim::fault::{Fault, Link, Way};
 use weft_sim::{NodeId, Sim};
 use weft_verbs::{Nanos, Wait};
@@ -261,6 +262,20 @@ fn a_holder_that_hangs_for_a_minute_wakes_up_and_does_no_harm() {
         assert!(nodes[2].0.is_out());
         let after = ask(&cluster, &nodes, 2, at_home(0), for_ever);
         assert!(matches!(&*after.0.borrow(), Some(Err(LockError::LeftOut))), "it must be restarted");
+        let member = &cluster.members[2];
+        let config = LockConfig { channel: Channel(2), ..LockConfig::new(scheme, NODES) };
+        let late = LockService::start_with(&member.rt, &member.mesh, config, &nodes[2].0);
+        let (client, answer) = (late.expect("it starts").client(), Rc::new(RefCell::new(None)));
+        let of = Rc::clone(&answer);
+        drop(member.rt.spawn(async move {
+            *of.borrow_mut() = client.lock(at_home(0), Mode::Exclusive).await.err();
+        }));
+        cluster.run(ms(2));
+        assert_eq!(
+            *answer.borrow(),
+            Some(LockError::LeftOut),
+            "a service that is started too late is told so"
+        );
     }
 }
 

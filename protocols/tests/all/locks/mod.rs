@@ -1,6 +1,7 @@
 //! Locks on the simulated fabric: every scheme, both wake-up styles.
 
 mod audits;
+mod closed;
 mod cluster;
 mod cost;
 mod crash_at_every_event;

@@ -72,6 +72,31 @@ fn who_asks_a_home_that_it_does_not_reach_any_more_is_granted_the_lock_by_the_ne
     }
 }
 
+/// Its own applications want nothing, so that it asks nobody for a lease. The other one it has never heard.
+#[test]
+fn a_home_that_one_who_comes_in_does_not_reach_asks_whether_it_lives_and_goes_on_without_it() {
+    for scheme in Scheme::ALL {
+        let (mut cluster, mut nodes) = start_of(3, scheme);
+        cluster.run(ms(50));
+        crash(&cluster, 2);
+        let before = ask(&cluster, &nodes, 1, at_home_of(3, 1), |grant| grant.unlock());
+        cluster.run(longest());
+        assert!(before.granted_at().is_some(), "{scheme}");
+        cut(&cluster, 0, 2, None);
+        come_back(&mut cluster, &mut nodes, 2, scheme);
+        let lets_it_in =
+            |node: usize| nodes[node].0.view().is_some_and(|view| view.contains(nodes[2].0.me()));
+        let late = cluster.fabric.now() + ms(30);
+        while !lets_it_in(0) && cluster.fabric.now() < late {
+            cluster.run(ms(1));
+        }
+        assert!(lets_it_in(0), "{scheme}: by the word of the other one");
+        let waits = ask(&cluster, &nodes, 1, at_home_of(3, 0), |grant| grant.unlock());
+        cluster.run(longest() * 2);
+        assert!(waits.granted_at().is_some(), "{scheme}");
+    }
+}
+
 #[test]
 fn what_is_unlocked_is_given_back_though_the_lease_has_run_out() {
     for scheme in Scheme::ALL {

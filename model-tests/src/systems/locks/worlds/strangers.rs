@@ -68,6 +68,7 @@ pub(super) fn out_of_turn(key: LockKey, scheme: Scheme) -> Vec<Said> {
     // Each lock's first word begins the first epoch, and a fault the second.
     let mut all =
         vec![says("that it has no memory", of(3, &[])), says("all that it has in a view", of(14, &[0; 8]))];
+    all.push(says("that the lock is busy", of(16, &[])));
     for (when, epoch) in [("an epoch that is over", 0_u32), ("an epoch to come", 9)] {
         let mut say = |about: &str, kind, rest: &[u8]| {
             let bytes = of(kind, &[&epoch.to_le_bytes()[..], rest].concat());

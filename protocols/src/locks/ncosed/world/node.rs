@@ -193,7 +193,9 @@ pub(in crate::locks::ncosed) async fn live<W: Wire>(
         };
         let mode = match mode {
             Ok(mode) => mode,
-            Err(Refused::HomeFull | Refused::LeftOut) => unreachable!("this home always has words"),
+            Err(Refused::HomeFull | Refused::Busy | Refused::Over) => {
+                unreachable!("this home always has words")
+            }
         };
         if let Some(mode) = mode {
             // A try queues behind nobody, so it has no place in the order.
