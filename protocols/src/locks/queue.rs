@@ -109,7 +109,7 @@ impl GrantQueue {
         let died_holding = before.holders.iter().any(|holder| left.contains(holder));
         self.dead = before.dead.max(before.held.filter(|_| died_holding));
         let place = |who| match before.waiting.iter().position(|&(waiting, _)| waiting == who) {
-            _ if before.holders.contains(&who) && std::env::var_os("OFF2").is_none() => 0,
+            _ if before.holders.contains(&who) => 0,
             Some(before_it) => 1 + before_it,
             None => usize::MAX,
         };

@@ -168,7 +168,7 @@ impl Home {
 
     /// Others have the lock, or want it: who only tries does not wait for that.
     fn refuse_tries(&mut self, out: &mut Actions) {
-        if matches!(self.phase, Phase::Draining(_)) && std::env::var_os("OFF1").is_none() {
+        if matches!(self.phase, Phase::Draining(_)) {
             let tries = self.joining.extract_if(.., |(_, policy)| *policy == WaitPolicy::Try);
             out.extend(tries.map(|(node, _)| Action::Send(node, Message::Busy)));
         }
@@ -214,7 +214,7 @@ impl Home {
             }
             // As those are told who know the word: what was reported comes first.
             (Phase::Freezing { .. } | Phase::Closing { .. } | Phase::Draining(_), _)
-                if policy == WaitPolicy::Try && std::env::var_os("OFF1").is_none() =>
+                if policy == WaitPolicy::Try =>
             {
                 out.push(Action::Send(from, Message::Busy));
             }
