@@ -109,25 +109,25 @@ where
     }
     for (nth, series) in lines.series.iter().enumerate() {
         let colour = colour(nth);
-        // Lines may lie on each other: each shows around those that come after it.
-        let hidden: Vec<u32> = series
-            .points
-            .iter()
-            .map(|at| lines.series[nth + 1..].iter().filter(|over| lies_under(*at, over, top)).count() as u32)
-            .collect();
-        let ends = |from: usize| hidden[from].min(hidden[from + 1]);
+        // Lines may lie on each other: where they do, each shows around those that come after it.
+        let over = |part: &[(f64, f64)]| {
+            let all = lines.series[nth + 1..].iter();
+            all.filter(|over| part.iter().all(|at| lies_under(*at, over, top))).count() as u32
+        };
+        // How many lie on each part, from one point to the next.
+        let hidden: Vec<u32> = series.points.windows(2).map(over).collect();
         let mut from = 0;
-        while from + 1 < hidden.len() {
-            let to = (from + 1..hidden.len() - 1).find(|to| ends(*to) != ends(from));
-            let to = to.unwrap_or(hidden.len() - 1);
-            let part = series.points[from..=to].iter().copied();
-            chart.draw_series(LineSeries::new(part, colour.stroke_width(2 + 3 * ends(from))))?;
-            from = to;
+        for alike in hidden.chunk_by(|one, next| one == next) {
+            let part = series.points[from..=from + alike.len()].iter().copied();
+            chart.draw_series(LineSeries::new(part, colour.stroke_width(2 + 3 * alike[0])))?;
+            from += alike.len();
         }
-        let dots = series.points.iter().zip(&hidden);
-        chart.draw_series(
-            dots.map(|(&at, hidden)| Circle::new(at, 3 + 3 * *hidden as i32 / 2, colour.filled())),
-        )?;
+        let size = |nth: usize| {
+            let beside = hidden[nth.saturating_sub(1)..hidden.len().min(nth + 1)].iter().max();
+            3 + 3 * beside.copied().unwrap_or_else(|| over(&series.points)) as i32 / 2
+        };
+        let dots = series.points.iter().enumerate();
+        chart.draw_series(dots.map(|(nth, &at)| Circle::new(at, size(nth), colour.filled())))?;
     }
     // In the colour of their line.
     for marks in lines.paper.iter().flat_map(|paper| &paper.by_line) {
