@@ -62,10 +62,16 @@ struct Running<M: Model> {
 }
 
 /// A state as the model judges it.
-#[derive(Default)]
 struct View {
     digest: u128,
     broken: Option<Violation>,
+}
+
+/// Of a model that is not asked: as of one that looks at nothing.
+impl Default for View {
+    fn default() -> View {
+        View { digest: StateHasher::default().whole(), broken: None }
+    }
 }
 
 impl<M: Model> Running<M> {

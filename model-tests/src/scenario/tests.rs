@@ -552,7 +552,9 @@ fn the_memory_of_a_run_is_that_of_the_connections_that_its_machines_have() {
     assert_eq!(said("nodes = 8", messages), "", "some 449 MiB");
     let two = said("nodes = 8\nrails = 2", messages);
     assert!(two.contains("the run may need 673 MiB of at most 600"), "{two}");
-    let files = |guests: bool| format!("kind = \"pario\"\nrequests = 3\nservers = 1\nguests = {guests}");
+    let files = |guests: bool| {
+        format!("kind = \"pario\"\naccess = \"mix\"\nrequests = 3\nservers = 1\nguests = {guests}")
+    };
     assert_eq!(said("nodes = 500", &files(true)), "");
     let named = said("nodes = 500", &files(false));
     assert!(named.contains("249500 ends of connections"), "{named}");

@@ -2,7 +2,9 @@
 //!
 //! An adapter acknowledges data that it has handed to the host, and the host's processor may see it later, and a part
 //! of it before another. What a program can rely on is a **completion**: with it, all that was written before by the same
-//! queue pair is there. So it is with the result of a later atomic of that queue pair. Adapters see what adapters wrote.
+//! queue pair is there. So it is with the result of a later atomic of that queue pair, and with the completion of a request by a queue pair of the same
+//! adapter that is connected to it: the host's bus keeps the order of one device's posted writes (PCI Express, 2.4.1), unless a region
+//! is registered for relaxed ordering, which the trait has no flag for. Adapters see what adapters wrote.
 //!
 //! The bytes themselves are in memory at once. What is kept here is what the processor still sees in their place, for
 //! each line of the memory that an operation wrote, until a moment that the world draws for it.

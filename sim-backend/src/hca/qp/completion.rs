@@ -27,6 +27,10 @@ impl Qp {
         let frees = std::mem::take(&mut self.sq.unsignaled);
         let cqe = Cqe { wr_id: wqe.wr_id, qp: self.num, owner: self.key, frees, result: outcome };
         hw.complete(self.new.send_cq, cqe, false, io);
+        // One adapter's writes into its host are in order: what the other end of a connection to itself wrote is before this.
+        if let Some(peer) = self.peer.filter(|peer| peer.hca == hw.id) {
+            hw.late.reveal(peer.qp);
+        }
     }
 
     /// Completes the receive request at the head of its queue.
