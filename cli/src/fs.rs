@@ -110,15 +110,13 @@ fn each(door: &Door, paths: &[String], request: impl Fn(String) -> Request) -> R
 /// Gives something another path; where that is one of a directory, it keeps its name in there.
 fn mv(door: &Door, from: &str, asked: &str, replaces: bool) -> Result<(), Failure> {
     let (from, to) = (check(from)?, check_directory(asked)?);
-    let to = match lists(door, &to) {
-        Ok(()) => check(&format!("{to}/{}", last(from.as_str())))?,
-        // Whether it is one nobody knows.
-        Err(why) if why.exit() != Exit::BadInput => return Err(why),
+    let to = match is_there(lists(door, &to))? {
+        true => check(&format!("{to}/{}", last(from.as_str())))?,
         // A directory may be given a path with a slash at its end.
-        Err(_) if asked.ends_with('/') => {
+        false if asked.ends_with('/') => {
             lists(door, &from).map(|()| to).map_err(|why| no_directory(asked, why))?
         }
-        Err(_) => to,
+        false => to,
     };
     let (from, to) = (from.to_string(), check(to.as_str())?.to_string());
     done(&ask(door, &Request::Rename { from, to, replaces })?)
@@ -236,9 +234,9 @@ impl Put<'_> {
     /// Has a node remove the part, whatever the user asks meanwhile.
     fn remove(&self, node: Option<u32>, part: &str) -> Found {
         let remove = Request::Remove { name: part.to_string() };
-        match self.door.clean(node, FILES, remove.to_bytes()) {
-            Ok(()) => Found::Something,
-            Err(why) if why.exit() == Exit::BadInput => Found::Nothing,
+        match is_there(self.door.clean(node, FILES, remove.to_bytes())) {
+            Ok(true) => Found::Something,
+            Ok(false) => Found::Nothing,
             Err(_) => Found::Unknown,
         }
     }

@@ -157,9 +157,13 @@ async fn open_again<N: Network>(
 
 /// Asks for the state of a cluster.
 pub async fn status<N: Network>(net: &N, of: &Meeting, timing: &Timing) -> Result<Status, CallError> {
-    match ask(net, of, timing, Question::Status, timing.handshake).await? {
-        ToClient::Status(status) => Ok(*status),
-        other => Err(misunderstood(&of.at, &other)),
+    let opening = Opening::Ask(Ask { cluster: of.cluster.clone(), question: Question::Status });
+    let mut channel = open_again(net, of, timing, &opening).await?;
+    match answer(&mut channel, timing.handshake).await {
+        Ok(ToClient::Status(status)) => Ok(*status),
+        Ok(other) => Err(misunderstood(&of.at, &other)),
+        // No node was asked for anything.
+        Err(why) => Err(CallError::Handshake { at: of.at.clone(), why: why.into() }),
     }
 }
 
@@ -231,7 +235,8 @@ impl<N: Network> Caller<N> {
 
     /// The coordinator says it if the node does not answer.
     async fn answer(&self, channel: &mut Channel<N::Stream>) -> Result<ToClient, CallError> {
-        answer(channel, &self.of.at, self.timing.call + self.timing.handshake).await
+        let answered = answer(channel, self.timing.call + self.timing.handshake).await;
+        answered.map_err(|why| CallError::Unanswered { at: self.of.at.clone(), why })
     }
 }
 
@@ -254,28 +259,15 @@ fn misunderstood(at: &Endpoint, answer: &ToClient) -> CallError {
     }
 }
 
-async fn ask<N: Network>(
-    net: &N,
-    of: &Meeting,
-    timing: &Timing,
-    question: Question,
-    patience: Duration,
-) -> Result<ToClient, CallError> {
-    let opening = Opening::Ask(Ask { cluster: of.cluster.clone(), question });
-    answer(&mut open_again(net, of, timing, &opening).await?, &of.at, patience).await
-}
-
 /// The next thing that the coordinator says, but that it is there.
 async fn answer<S: AsyncRead + AsyncWrite + Unpin>(
     channel: &mut Channel<S>,
-    at: &Endpoint,
     patience: Duration,
-) -> Result<ToClient, CallError> {
-    let ended = |why| CallError::Unanswered { at: at.clone(), why };
+) -> Result<ToClient, Ended> {
     let end = Instant::now() + patience;
     loop {
         let left = end.saturating_duration_since(Instant::now());
-        let answer = decode(&channel.reader.next(left).await.map_err(ended)?.body).map_err(ended)?;
+        let answer = decode(&channel.reader.next(left).await?.body)?;
         // While a node thinks, the coordinator says that it is there.
         if answer != ToClient::Alive {
             return Ok(answer);

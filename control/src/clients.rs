@@ -26,9 +26,12 @@ impl Clients {
     /// One comes, and asks: the one that is let go for it, if there is no room.
     pub fn come(&mut self, conn: ConnId) -> Option<ConnId> {
         self.asking.insert(conn);
-        let crowded = self.asking.len() + self.idle.len() > CLIENTS;
-        let longest = self.idle.iter().min_by_key(|(_, since)| **since).map(|(conn, _)| *conn);
-        longest.filter(|longest| crowded && self.idle.remove(longest).is_some())
+        if self.asking.len() + self.idle.len() <= CLIENTS {
+            return None;
+        }
+        let longest = self.idle.iter().min_by_key(|(_, since)| **since).map(|(conn, _)| *conn)?;
+        self.idle.remove(&longest);
+        Some(longest)
     }
 
     /// Whether there are more than may ask.

@@ -29,7 +29,7 @@ pub const ENTRIES: usize = 256;
 pub const KNOWN: usize = 16;
 
 /// Bytes in a message: as text in base 64, which JSON leaves as it is.
-pub mod bytes {
+mod bytes {
     use base64::prelude::{BASE64_STANDARD, Engine};
     use serde::de::Error;
     use serde::{Deserialize, Deserializer, Serializer};

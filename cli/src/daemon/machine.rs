@@ -143,12 +143,14 @@ pub async fn lost(
     loop {
         tokio::time::sleep(look).await;
         gone = if coordinator() && !has(at) { gone + 1 } else { 0 };
-        if gone == LOOKS && config.node.address.is_some() {
+        if gone != LOOKS {
+            continue;
+        }
+        if config.node.address.is_some() {
+            // It goes on counting, and warns once.
             tracing::warn!(
                 "node {rank}: its address {at} is gone: others do not reach it there until it is back"
             );
-        }
-        if gone < LOOKS || config.node.address.is_some() {
             continue;
         }
         gone = 0;

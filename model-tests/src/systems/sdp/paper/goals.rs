@@ -13,16 +13,13 @@ const READY_BOUND: f64 = 1.0;
 /// Judges what was measured.
 pub(super) fn goals(rows: &[Row]) -> Vec<Goal> {
     let series = |row: &Row, name: &str| row.series.starts_with(name);
-    let odd = |row: &Row| {
-        let of = |line: &Line| line.figure == row.figure && row.x.to_string() == line.size;
-        LINES.iter().any(|line| line.contradicted && of(line))
+    let is_of = |row: &Row, which: fn(&Line) -> bool| {
+        LINES.iter().any(|line| which(line) && line.figure == row.figure && row.x.to_string() == line.size)
     };
+    let odd = |row: &Row| is_of(row, |line| line.contradicted);
     let line = |row: &Row| LINES.iter().any(|line| line.figure == row.figure);
     // Of a receiver that spins nothing is measured.
-    let derived = |row: &Row| {
-        let of = |line: &Line| line.figure == row.figure && row.x.to_string() == line.size;
-        row.series == "receiver" && LINES.iter().any(|line| line.mode == Mode::BCopy && of(line))
-    };
+    let derived = |row: &Row| row.series == "receiver" && is_of(row, |line| line.mode == Mode::BCopy);
     let of = |what: &str, name: &'static str| {
         let judged = |row: &Row| line(row) && series(row, name) && !odd(row) && !derived(row);
         Goal::judge(rows, what, LINES_BOUND, judged)
