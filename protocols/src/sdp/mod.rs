@@ -64,6 +64,7 @@ mod options;
 mod outbox;
 mod owned;
 pub mod perf;
+mod piece;
 pub mod pipe;
 mod service;
 mod settle;

@@ -1,6 +1,7 @@
 //! What waits for the transport: a peer that takes no messages now must not hold up the others.
 
 use super::message::Message;
+use super::piece::Piece;
 use super::service::{CHANNEL, Sdp, Shared};
 use super::socket::Socket;
 use super::suspend::{Asked, Suspended};
@@ -27,6 +28,8 @@ pub(super) struct Outbox<V: Verbs> {
     pub under_way: u32,
     /// Parts of buffers that went there or came from there by one-sided operations.
     pub moved: u64,
+    /// How much one of them moves.
+    pub piece: Piece,
     /// Nothing is started with the peer now.
     pub suspended: Option<Suspended>,
     /// How often that was so.
@@ -45,6 +48,7 @@ impl<V: Verbs> Default for Outbox<V> {
             ups: 0,
             under_way: 0,
             moved: 0,
+            piece: Piece::default(),
             suspended: None,
             suspensions: 0,
             asked: None,

@@ -116,11 +116,30 @@ impl<V: Verbs> Sdp<V> {
         Step::Send(outgoing)
     }
 
-    /// What one operation moves of a range, so many bytes of which were moved already.
-    fn part(&self, range: RemoteSlice, moved: u32) -> Option<RemoteSlice> {
+    /// What one operation moves of a peer's range, so many bytes of which were moved already.
+    fn part(&self, peer: Rank, range: RemoteSlice, moved: u32) -> Option<RemoteSlice> {
         let most = if self.shared.options.probe.is_some() { PROBED_PART } else { PART };
         let len = (range.len - moved).min(most).min(self.shared.mesh.longest_operation());
+        let len = self.outbox(peer, |outbox| outbox.piece.of(len));
         range.slice(moved..moved + len)
+    }
+
+    /// A part has been moved.
+    fn moved(&self, peer: Rank, part: RemoteSlice) {
+        self.outbox(peer, |outbox| {
+            outbox.moved += 1;
+            outbox.piece.moved(part.len);
+        });
+    }
+
+    /// Whether a part is to be moved again, whose operation failed. Where that is because its connection broke, the next one is shorter.
+    fn is_repeated(&self, peer: Rank, part: RemoteSlice, error: OpError, tries: &mut u32) -> bool {
+        let again = is_repeated(error, tries);
+        if again {
+            self.shared.stats.borrow_mut().repeated += 1;
+            self.outbox(peer, |outbox| outbox.piece.broke(part.len));
+        }
+        again
     }
 
     /// Writes into the peer's user's buffer, until that is certain. If the connection is to be moved meanwhile, it ends behind the part that is
@@ -133,18 +152,18 @@ impl<V: Verbs> Sdp<V> {
                 break true;
             }
             let ended = socket.end.borrow().failure().is_some() || self.is_over(socket.peer);
-            let Some(part) = self.part(to, written).filter(|_| !ended) else { break false };
+            let Some(part) = self.part(socket.peer, to, written).filter(|_| !ended) else { break false };
             let guard = BufferGuard::Range { mr: mr.clone(), at: at + written, len: part.len };
             let list = [(SendOp::Write { to: part, imm: None }, guard)];
             match mesh.post_list_directly(socket.peer, list).await {
                 Ok(_) => {
                     written += part.len;
-                    self.outbox(socket.peer, |outbox| outbox.moved += 1);
+                    self.moved(socket.peer, part);
                     continue;
                 }
                 // They go as data.
                 Err(OpError::NotExecuted(NotExecuted::OtherRail(_))) => break false,
-                Err(error) if is_repeated(error, &mut tries) => stats.borrow_mut().repeated += 1,
+                Err(error) if self.is_repeated(socket.peer, part, error, &mut tries) => {}
                 Err(error) => break self.refused(&socket, error),
             }
             // A copy of it that is late must not meet what the user does with the buffer after the next one.
@@ -223,13 +242,15 @@ impl<V: Verbs> Sdp<V> {
                 break true;
             }
             let ended = socket.end.borrow().failure().is_some() || self.is_over(socket.peer);
-            let Some(part) = self.part(from, brought).filter(|_| !ended) else { break false };
+            let Some(part) = self.part(socket.peer, from, brought).filter(|_| !ended) else { break false };
             let into = match place.share() {
                 BufferGuard::Range { mr, at, .. } => {
                     BufferGuard::Range { mr, at: at + brought, len: part.len }
                 }
-                // It is shorter than a part.
-                block => block,
+                // Of a block there is one part: what follows is brought by the next one.
+                BufferGuard::Block { .. } if brought > 0 => break true,
+                BufferGuard::Block { block, .. } => BufferGuard::Block { block, len: part.len },
+                BufferGuard::Nothing => BufferGuard::Nothing,
             };
             let list = [(SendOp::Read { from: part }, into)];
             let is_cancelled = !socket.end.borrow().has_ended();
@@ -240,11 +261,11 @@ impl<V: Verbs> Sdp<V> {
             match posted {
                 Ok(_) => {
                     brought += part.len;
-                    self.outbox(socket.peer, |outbox| outbox.moved += 1);
+                    self.moved(socket.peer, part);
                 }
                 // Its sender cancels it. The user's buffer is free again.
                 Err(OpError::NotExecuted(NotExecuted::OtherRail(_))) => break false,
-                Err(error) if is_repeated(error, &mut tries) => stats.borrow_mut().repeated += 1,
+                Err(error) if self.is_repeated(socket.peer, part, error, &mut tries) => {}
                 Err(error) => break self.refused(&socket, error),
             }
         };
