@@ -7,6 +7,7 @@ use crate::fs_args::{FS_EXAMPLES, FsArgs};
 use crate::help;
 use crate::making_args::{CompletionsArgs, ManArgs, NewArgs};
 use crate::seeds::{Seeds, some_jobs};
+use crate::lock_args::{LOCK_EXAMPLES, LockArgs};
 use crate::segment_args::{SEGMENT_EXAMPLES, SegmentArgs};
 #[cfg(feature = "hw")]
 use crate::sockets::args::{CP_EXAMPLES, CpArgs, PERF_EXAMPLES, PIPE_EXAMPLES, PerfArgs, PipeArgs};
@@ -93,6 +94,9 @@ pub enum Command {
     /// Put, get, watch and list values that a cluster of daemons shares
     #[command(after_help = SEGMENT_EXAMPLES)]
     Segment(SegmentArgs),
+    /// Run a command while a lock of a cluster of daemons is held, and list who holds what
+    #[command(after_help = LOCK_EXAMPLES)]
+    Lock(LockArgs),
     /// List, read, write and remove files that a cluster of daemons keeps
     #[command(after_help = FS_EXAMPLES)]
     Fs(FsArgs),

@@ -1,6 +1,6 @@
 //! The door of a cluster of daemons: what commands ask systems through.
 
-use crate::daemon::{FILES, SEGMENTS};
+use crate::daemon::{FILES, LOCKS, SEGMENTS};
 use crate::exit::Failure;
 use crate::interrupt;
 use crate::progress::Progress;
@@ -24,6 +24,8 @@ pub struct Door {
     systems: Option<Systems>,
     /// The node that is to serve calls; none: the first one that runs the system.
     pub node: Option<u32>,
+    /// This machine's node, where the cluster's file says which one that is.
+    own: Option<u32>,
     timing: Timing,
     /// Whether a call that takes long says that it waits.
     tells: bool,
@@ -75,13 +77,15 @@ impl Door {
     pub fn new(of: &ClusterArgs, node: Option<u32>) -> Result<Door, Failure> {
         interrupt::install();
         let ClusterArgs { cluster, at, secret } = of;
-        let (of, systems) = crate::status::meeting(cluster.as_deref(), at.as_ref(), secret.as_deref())?;
+        let (of, config) = crate::status::meeting(cluster.as_deref(), at.as_ref(), secret.as_deref())?;
+        let (systems, own) =
+            (config.as_ref().map(|config| config.systems), config.and_then(|config| config.node.rank));
         // A thread of its own: calls go on while the command reads or writes a file.
         let runtime = Builder::new_multi_thread().worker_threads(1).enable_all().build();
         let runtime = runtime.map_err(Failure::unfinished)?;
         let timing = Timing::default();
         let caller = Arc::new(Caller::new(Tcp, of.clone(), timing));
-        Ok(Door { of, caller, systems, node, timing, tells: false, runtime: Some(runtime) })
+        Ok(Door { of, caller, systems, node, own, timing, tells: false, runtime: Some(runtime) })
     }
 
     /// The same, of which a call that takes long says that it waits.
@@ -120,6 +124,29 @@ impl Door {
         Err(Unserved { why, came: Came::Unknown })
     }
 
+    /// The node that is to take locks: one that was named, or this machine's, whose clients' locks go when it does.
+    pub fn node_for_locks(&self) -> Option<u32> {
+        self.node.or(self.own)
+    }
+
+    /// Runs something that asks.
+    pub fn block_on<T>(&self, future: impl Future<Output = T>) -> T {
+        self.runtime().block_on(future)
+    }
+
+    /// Calls it, also if the user asked to stop.
+    ///
+    /// # Errors
+    /// It was not served: why.
+    pub async fn ask(
+        &self,
+        node: Option<u32>,
+        system: &str,
+        body: Vec<u8>,
+    ) -> Result<(u32, Vec<u8>), Unserved> {
+        self.answered(self.begin(node, system, body).await)
+    }
+
     /// Begins a call, which goes on by itself.
     fn begin(&self, node: Option<u32>, system: &str, body: Vec<u8>) -> Asked {
         let call = Call { node, system: system.to_string(), body };
@@ -132,8 +159,7 @@ impl Door {
     /// # Errors
     /// It was not served: why.
     pub fn clean(&self, node: Option<u32>, system: &str, body: Vec<u8>) -> Result<(), Failure> {
-        let ended = self.runtime().block_on(self.begin(node, system, body));
-        Ok(self.answered(ended).map(drop)?)
+        Ok(self.block_on(self.ask(node, system, body)).map(drop)?)
     }
 
     /// Waits for something, unless the user asks to stop.
@@ -242,6 +268,7 @@ fn has(systems: &Systems, system: &str) -> bool {
     match system {
         FILES => systems.file_servers > 0,
         SEGMENTS => systems.segments,
+        LOCKS => systems.locks.is_some(),
         _ => true,
     }
 }

@@ -36,6 +36,8 @@ mod fs_args;
 mod fsck;
 mod help;
 mod interrupt;
+mod lock;
+mod lock_args;
 mod logfile;
 mod making_args;
 mod manual;
@@ -140,6 +142,7 @@ fn act() -> Result<Exit, Failure> {
         Command::Daemon(args) => daemon::run(&args),
         Command::Status(args) => status::run(&args),
         Command::Segment(args) => segment::run(&args),
+        Command::Lock(args) => lock::run(&args),
         Command::Fs(args) => fs::run(&args),
         Command::Fsck(args) => fsck::run(&args),
     }

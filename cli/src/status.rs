@@ -8,7 +8,7 @@ use crate::table::{Table, count, short, wrap};
 use serde_json::Value;
 use std::path::Path;
 use weft_control::ask::{CallError, Meeting, status};
-use weft_control::daemon::config::{Config, Systems};
+use weft_control::daemon::config::Config;
 use weft_control::message::{Member, Presence, Status};
 use weft_control::net::{Endpoint, Tcp};
 use weft_control::secret::Secret;
@@ -30,13 +30,13 @@ pub fn run(args: &StatusArgs) -> Result<Exit, Failure> {
     Ok(Exit::Held)
 }
 
-/// Where a cluster is asked, and its secret: as given, and otherwise as the daemons' configuration file says. Its name is the file's, and so
-/// is what it runs.
+/// Where a cluster is asked, and its secret: as given, and otherwise as the daemons' configuration file says. Its name is the file's, which is
+/// given back.
 pub fn meeting(
     config: Option<&Path>,
     at: Option<&Endpoint>,
     secret: Option<&Path>,
-) -> Result<(Meeting, Option<Systems>), Failure> {
+) -> Result<(Meeting, Option<Config>), Failure> {
     let config = config.map(Config::read).transpose().map_err(Failure::bad_input)?;
     let cluster = config.as_ref().map(|config| &config.cluster);
     let at = at.or_else(|| Some(&cluster?.meet)).cloned();
@@ -44,7 +44,7 @@ pub fn meeting(
     let secret = secret.or_else(|| cluster?.secret.as_deref());
     let secret = secret.map_or_else(|| Ok(Secret::none()), Secret::read).map_err(Failure::bad_input)?;
     let of = Meeting { at, secret, cluster: cluster.map(|cluster| cluster.name.clone()) };
-    Ok((of, config.as_ref().map(|config| config.systems)))
+    Ok((of, config))
 }
 
 /// For programs. Of a node that has not come there is nothing to say when.
@@ -118,7 +118,7 @@ fn row(member: &Member) -> [String; 6] {
 }
 
 /// A span in the unit that people would say it in.
-fn span(millis: u64) -> String {
+pub fn span(millis: u64) -> String {
     match millis / 1_000 {
         0 => format!("{millis} ms"),
         seconds @ 1..120 => format!("{seconds} s"),

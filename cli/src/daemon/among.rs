@@ -1,13 +1,16 @@
-//! The segments of a daemon's node. Where the others go on without it, it begins anew by itself, as another incarnation: what it kept is
-//! gone, as if its daemon had been started again.
+//! What a daemon's node runs among members: segments and locks. Where the others go on without it, it begins anew by itself, as another
+//! incarnation: what it kept and held is gone, as if its daemon had been started again.
 
-use super::SEGMENTS;
-use super::services::owned;
+use super::services::{none, owned};
+use super::{LOCKS, SEGMENTS};
 use std::cell::{Cell, RefCell};
+use std::collections::BTreeMap;
 use std::rc::Rc;
 use weft_control::message::{Failed, Report, View};
 use weft_protocols::ddss::named::{Named, NamedError, Request};
 use weft_protocols::ddss::{Ddss, DdssError};
+use weft_protocols::locks::remote::{self, Remote, RemoteError};
+use weft_protocols::locks::{LockConfig, LockError, LockService, Scheme};
 use weft_protocols::members::{Change, Members, MembersConfig};
 use weft_protocols::rt::Rt;
 use weft_protocols::transport::{Mesh, MeshConfig, TransportError};
@@ -19,12 +22,21 @@ const PAUSE: Nanos = Nanos::from_secs(1);
 /// How often a node that leaves looks whether it has.
 const LOOK: Nanos = Nanos::from_millis(10);
 
+/// Which systems those are.
+#[derive(Clone, Copy, Debug)]
+pub struct Runs {
+    /// Whether there are segments.
+    pub segments: bool,
+    /// By which scheme there are locks, if there are.
+    pub locks: Option<Scheme>,
+}
+
 /// One incarnation.
 struct Life<V: Verbs> {
     mesh: Mesh<V>,
     members: Members<V>,
-    ddss: Ddss<V>,
-    named: Named<V>,
+    segments: Option<(Ddss<V>, Named<V>)>,
+    locks: Option<(LockService<V>, Remote<V>)>,
 }
 
 /// Why an incarnation has ended.
@@ -36,9 +48,10 @@ enum End {
     Out,
 }
 
-/// The segments of a node, incarnation after incarnation.
-pub struct Segments<V: Verbs> {
+/// What a node runs among members, incarnation after incarnation.
+pub struct Among<V: Verbs> {
     rt: Rt<V>,
+    runs: Runs,
     mesh: MeshConfig,
     members: MembersConfig,
     /// None between two.
@@ -47,29 +60,30 @@ pub struct Segments<V: Verbs> {
     leaves: Cell<bool>,
 }
 
-impl<V: Verbs> Segments<V> {
-    /// Starts them. `refused` says why a mesh could not be.
+impl<V: Verbs> Among<V> {
+    /// Starts it. `refused` says why a mesh could not be.
     ///
     /// # Errors
     /// What cannot be, in one line.
     pub fn start(
         rt: &Rt<V>,
+        runs: Runs,
         mesh: MeshConfig,
         members: MembersConfig,
         refused: impl FnOnce(TransportError) -> String,
-    ) -> Result<Rc<Segments<V>>, String> {
-        let life = Life::start(rt, mesh.clone(), members, refused)?;
+    ) -> Result<Rc<Among<V>>, String> {
+        let life = Life::start(rt, runs, mesh.clone(), members, refused)?;
         let life = RefCell::new(Some(Rc::new(life)));
-        let segments = Rc::new(Segments { rt: rt.clone(), mesh, members, life, leaves: Cell::new(false) });
-        drop(rt.spawn(Rc::clone(&segments).live()));
-        Ok(segments)
+        let among = Rc::new(Among { rt: rt.clone(), runs, mesh, members, life, leaves: Cell::new(false) });
+        drop(rt.spawn(Rc::clone(&among).live()));
+        Ok(among)
     }
 
     fn life(&self) -> Option<Rc<Life<V>>> {
         self.life.borrow().clone()
     }
 
-    /// What they are connected by, while there is something.
+    /// What it is connected by, while there is something.
     pub fn mesh(&self) -> Option<Mesh<V>> {
         self.life().map(|life| life.mesh.clone())
     }
@@ -87,11 +101,12 @@ impl<V: Verbs> Segments<V> {
                 if self.leaves.get() {
                     return;
                 }
-                match Life::start(&self.rt, self.mesh.clone(), self.members, |why| why.to_string()) {
+                match Life::start(&self.rt, self.runs, self.mesh.clone(), self.members, |why| why.to_string())
+                {
                     Ok(life) => drop(self.life.replace(Some(Rc::new(life)))),
                     Err(why) if told.as_ref() == Some(&why) => {}
                     Err(why) => {
-                        tracing::warn!("node {}: segments cannot begin anew: {why}", self.mesh.me.index());
+                        tracing::warn!("node {}: its systems cannot begin anew: {why}", self.mesh.me.index());
                         told = Some(why);
                     }
                 }
@@ -118,14 +133,27 @@ impl<V: Verbs> Segments<V> {
         }
     }
 
-    /// Serves a call.
+    /// Serves a call to segments.
     ///
     /// # Errors
     /// Why it was not served.
-    pub async fn serve(&self, body: &[u8]) -> Result<Vec<u8>, Failed> {
+    pub async fn segments(&self, body: &[u8]) -> Result<Vec<u8>, Failed> {
         let request = Request::from_bytes(body).map_err(|why| Failed::for_good(why.to_string()))?;
-        let Some(life) = self.life() else { return Err(Failed::for_now(format!("its segments {ANEW}"))) };
-        let reply = life.named.serve_in_time(request).await.map_err(|why| failed(&why))?;
+        let life = self.life().ok_or_else(|| Failed::for_now(format!("its segments {ANEW}")))?;
+        let (_, named) = life.segments.as_ref().ok_or_else(|| none(SEGMENTS))?;
+        let reply = named.serve_in_time(request).await.map_err(|why| of_segments(&why))?;
+        Ok(reply.to_bytes())
+    }
+
+    /// Serves a call to locks.
+    ///
+    /// # Errors
+    /// Why it was not served.
+    pub async fn locks(&self, body: &[u8]) -> Result<Vec<u8>, Failed> {
+        let request = remote::Request::from_bytes(body).map_err(|why| Failed::for_good(why.to_string()))?;
+        let life = self.life().ok_or_else(|| Failed::for_now(format!("its locks {ANEW}")))?;
+        let (_, remote) = life.locks.as_ref().ok_or_else(|| none(LOCKS))?;
+        let reply = remote.serve(request).await.map_err(|why| of_locks(&why))?;
         Ok(reply.to_bytes())
     }
 
@@ -150,51 +178,87 @@ impl<V: Verbs> Segments<V> {
         })
     }
 
-    /// What is to be said of them.
+    /// What is to be said of it.
     pub fn report(&self, report: &mut Report) {
+        let systems = [(SEGMENTS, self.runs.segments), (LOCKS, self.runs.locks.is_some())];
+        let systems = systems.into_iter().filter(|(_, runs)| *runs).map(|(system, _)| system);
         let Some(life) = self.life() else {
-            report.systems.insert(super::not_running(SEGMENTS), owned([("state", ANEW.to_string())]));
+            for system in systems {
+                report.systems.insert(super::not_running(system), owned([("state", ANEW.to_string())]));
+            }
             return;
         };
         // Also where its view was lost: it may be in a view again, and its calls end all the same.
-        let is_out = life.ddss.is_out();
+        let is_out = life.is_out();
         let view = life.members.view().filter(|_| !is_out);
         let (state, runs) = state_of(is_out, view.is_some());
         report.view = view.map(|view| View {
             number: view.id.number,
             members: view.members.iter().map(|member| member.rank.index() as u32).collect(),
         });
-        let (kept, stats) = (life.ddss.kept(), life.ddss.stats());
-        let said = [
-            ("state", state.to_string()),
-            ("kept", kept.len().to_string()),
-            ("bytes", kept.iter().map(|(_, bytes)| bytes).sum::<u64>().to_string()),
-            ("gets", stats.gets.to_string()),
-            ("puts", stats.puts.to_string()),
-        ];
-        // Calls go to nodes that report the system.
-        let name = if runs { SEGMENTS.to_string() } else { super::not_running(SEGMENTS) };
-        report.systems.insert(name, owned(said));
+        for system in systems {
+            let mut said = if system == SEGMENTS { life.of_segments() } else { life.of_locks() };
+            said.insert("state".to_string(), state.to_string());
+            // Calls go to nodes that report the system.
+            let name = if runs { system.to_string() } else { super::not_running(system) };
+            report.systems.insert(name, said);
+        }
     }
 }
 
 impl<V: Verbs> Life<V> {
     fn start(
         rt: &Rt<V>,
+        runs: Runs,
         mesh: MeshConfig,
         members: MembersConfig,
         refused: impl FnOnce(TransportError) -> String,
     ) -> Result<Life<V>, String> {
         let mesh = Mesh::start(rt, mesh).map_err(refused)?;
         // The next attempt listens on the same service.
-        Life::over(rt, &mesh, members).inspect_err(|_| mesh.close())
+        Life::over(rt, runs, &mesh, members).inspect_err(|_| mesh.close())
     }
 
-    fn over(rt: &Rt<V>, mesh: &Mesh<V>, members: MembersConfig) -> Result<Life<V>, String> {
+    fn over(rt: &Rt<V>, runs: Runs, mesh: &Mesh<V>, members: MembersConfig) -> Result<Life<V>, String> {
         let members = Members::start(rt, mesh, members).map_err(|why| why.to_string())?;
-        let ddss = Ddss::start_among(rt, mesh, &members).map_err(|why| why.to_string())?;
-        let named = Named::new(rt, &ddss);
-        Ok(Life { mesh: mesh.clone(), members, ddss, named })
+        let segments = || {
+            let ddss = Ddss::start_among(rt, mesh, &members).map_err(|why| why.to_string())?;
+            let named = Named::new(rt, &ddss);
+            Ok::<_, String>((ddss, named))
+        };
+        let segments = runs.segments.then(segments).transpose()?;
+        let locks = |scheme| {
+            let config = LockConfig::new(scheme, mesh.size());
+            let locks = LockService::start_with(rt, mesh, config, &members).map_err(|why| why.to_string())?;
+            let remote = Remote::new(rt, &locks);
+            Ok::<_, String>((locks, remote))
+        };
+        let locks = runs.locks.map(locks).transpose()?;
+        Ok(Life { mesh: mesh.clone(), members, segments, locks })
+    }
+
+    /// Whether it is of no more use.
+    fn is_out(&self) -> bool {
+        self.members.is_out() || self.segments.as_ref().is_some_and(|(ddss, _)| ddss.is_out())
+    }
+
+    /// What is to be said of its segments.
+    fn of_segments(&self) -> BTreeMap<String, String> {
+        let Some((ddss, _)) = &self.segments else { return BTreeMap::new() };
+        let (kept, stats) = (ddss.kept(), ddss.stats());
+        owned([
+            ("kept", kept.len().to_string()),
+            ("bytes", kept.iter().map(|(_, bytes)| bytes).sum::<u64>().to_string()),
+            ("gets", stats.gets.to_string()),
+            ("puts", stats.puts.to_string()),
+        ])
+    }
+
+    /// What is to be said of its locks.
+    fn of_locks(&self) -> BTreeMap<String, String> {
+        let Some((_, remote)) = &self.locks else { return BTreeMap::new() };
+        let (holds, waits) = remote.count();
+        owned([("held", holds.to_string()), ("waiting", waits.to_string())])
     }
 }
 
@@ -203,10 +267,10 @@ impl End {
     fn told(self) -> &'static str {
         match self {
             End::Lost => {
-                "segments: most nodes of its view have begun anew, and so does this one; what it kept is gone"
+                "most nodes of its view have begun anew, and so does this one; what it kept and held is gone"
             }
             End::Out => {
-                "segments: the others have left this node out, and it begins anew; what it kept is gone"
+                "the others have left this node out, and it begins anew; what it kept and held is gone"
             }
         }
     }
@@ -215,7 +279,7 @@ impl End {
 /// What is said of a node between two incarnations.
 const ANEW: &str = "begin anew";
 
-/// What a node says of its segments, and whether it serves calls.
+/// What a node says of these systems, and whether it serves calls.
 fn state_of(is_out: bool, has_view: bool) -> (&'static str, bool) {
     match (is_out, has_view) {
         (true, _) => (ANEW, false),
@@ -224,8 +288,19 @@ fn state_of(is_out: bool, has_view: bool) -> (&'static str, bool) {
     }
 }
 
-/// Why a call was not served, and whether it may be if it is asked again: what depends on nodes, and not on what was asked, passes.
-fn failed(why: &NamedError) -> Failed {
+/// Why a call to locks was not served, and whether it may be if it is asked again.
+fn of_locks(why: &RemoteError) -> Failed {
+    let is_final = match why {
+        RemoteError::Name | RemoteError::Patience { .. } | RemoteError::Taken => true,
+        RemoteError::Full => false,
+        RemoteError::Lock(why) => !matches!(why, LockError::Closed | LockError::HomeFull),
+    };
+    Failed { why: why.to_string(), is_final }
+}
+
+/// Why a call to segments was not served, and whether it may be if it is asked again: what depends on nodes, and not on what was asked,
+/// passes.
+fn of_segments(why: &NamedError) -> Failed {
     use DdssError::{Absent, Closed, NotExecuted, Out, Send, Slow, Verbs};
     let is_final = !match why {
         NamedError::Restless(_) | NamedError::Down(_) | NamedError::Late { .. } => true,
@@ -267,22 +342,24 @@ mod tests {
         Nanos::from_millis(n)
     }
 
-    /// Starts the segments of a node, at first or after a crash.
-    fn start(fabric: &Fabric, node: u32) -> Rc<Segments<Sim>> {
+    const BOTH: Runs = Runs { segments: true, locks: Some(Scheme::Ncosed) };
+
+    /// Starts what a node runs, at first or after a crash.
+    fn start(fabric: &Fabric, node: u32) -> Rc<Among<Sim>> {
         patient(fabric, node, millis(300))
     }
 
     /// The same with another patience.
-    fn patient(fabric: &Fabric, node: u32, patience: Nanos) -> Rc<Segments<Sim>> {
+    fn patient(fabric: &Fabric, node: u32, patience: Nanos) -> Rc<Among<Sim>> {
         let nodes = fabric.nodes();
         let context = fabric.devices(NodeId(node))[0].open().expect("the device opens");
         let rt = Rt::new(&context, RtConfig::default()).expect("it starts");
         let names = (0..nodes).map(|n| NodeId(n).to_string()).collect();
         let mesh = MeshConfig::new(Rank::from_index(node), names);
         let members = MembersConfig { nodes, lease: millis(300), drift: millis(3), patience };
-        let segments = Segments::start(&rt, mesh, members, |why| why.to_string()).expect("it starts");
+        let among = Among::start(&rt, BOTH, mesh, members, |why| why.to_string()).expect("it starts");
         fabric.mount(NodeId(node), Box::new(rt.program()));
-        segments
+        among
     }
 
     fn crash(fabric: &Fabric, node: u32) {
@@ -291,21 +368,18 @@ mod tests {
         fabric.run_until(now + Nanos::from_millis(1));
     }
 
-    fn back(fabric: &Fabric, node: u32) -> Rc<Segments<Sim>> {
+    fn back(fabric: &Fabric, node: u32) -> Rc<Among<Sim>> {
         fabric.plan(fabric.now(), Fault::Restart { node: NodeId(node) }).expect("it is down");
         fabric.run_until(fabric.now() + Nanos(1));
         start(fabric, node)
     }
 
     /// Nodes that have met.
-    fn met(nodes: u32) -> (Fabric, Vec<Rc<Segments<Sim>>>) {
+    fn met(nodes: u32) -> (Fabric, Vec<Rc<Among<Sim>>>) {
         met_by(nodes, start)
     }
 
-    fn met_by(
-        nodes: u32,
-        start: impl Fn(&Fabric, u32) -> Rc<Segments<Sim>>,
-    ) -> (Fabric, Vec<Rc<Segments<Sim>>>) {
+    fn met_by(nodes: u32, start: impl Fn(&Fabric, u32) -> Rc<Among<Sim>>) -> (Fabric, Vec<Rc<Among<Sim>>>) {
         let profile = Profile::builtin("present-day").expect("it is built in");
         let fabric = Fabric::new(Config::new(nodes, profile), Box::new(Seeded::new(1))).expect("it can be");
         let all: Vec<_> = (0..nodes).map(|node| start(&fabric, node)).collect();
@@ -315,10 +389,12 @@ mod tests {
     }
 
     /// How many members its view has, if it serves calls; else none.
-    fn runs(segments: &Segments<Sim>) -> usize {
+    fn runs(among: &Among<Sim>) -> usize {
         let mut report = Report::default();
-        segments.report(&mut report);
-        let view = report.view.filter(|_| report.systems.contains_key(SEGMENTS));
+        among.report(&mut report);
+        let serves = |system| report.systems.contains_key(system);
+        assert_eq!(serves(SEGMENTS), serves(LOCKS));
+        let view = report.view.clone().filter(|_| serves(SEGMENTS));
         view.map_or(0, |view| view.members.len())
     }
 
@@ -404,14 +480,14 @@ mod tests {
 
     #[test]
     fn a_node_that_is_down_is_no_mistake_of_who_asks() {
-        assert!(failed(&NamedError::Name).is_final);
-        assert!(!failed(&NamedError::Ddss(DdssError::Absent(Rank::from_index(1)))).is_final);
+        assert!(of_segments(&NamedError::Name).is_final);
+        assert!(!of_segments(&NamedError::Ddss(DdssError::Absent(Rank::from_index(1)))).is_final);
         // The next call goes to another node.
-        assert!(!failed(&NamedError::Ddss(DdssError::Out)).is_final);
+        assert!(!of_segments(&NamedError::Ddss(DdssError::Out)).is_final);
         let node = Rank::from_index(1);
-        assert!(!failed(&NamedError::Down(node)).is_final, "it may be started again");
-        assert!(!failed(&NamedError::Late { changes: true }).is_final, "they may be up again");
-        assert!(failed(&NamedError::Gone(node)).is_final, "a value that has died stays dead");
-        assert!(failed(&NamedError::Ddss(DdssError::NoSuchNode(node))).is_final);
+        assert!(!of_segments(&NamedError::Down(node)).is_final, "it may be started again");
+        assert!(!of_segments(&NamedError::Late { changes: true }).is_final, "they may be up again");
+        assert!(of_segments(&NamedError::Gone(node)).is_final, "a value that has died stays dead");
+        assert!(of_segments(&NamedError::Ddss(DdssError::NoSuchNode(node))).is_final);
     }
 }

@@ -37,9 +37,13 @@ pub struct Setup {
 impl Setup {
     /// The systems that it runs, and how calls to them are marked.
     pub fn runs(&self) -> impl Iterator<Item = (&'static str, Kind)> + use<> {
-        let Systems { segments, file_servers, .. } = self.systems;
-        let segments = segments.then_some((super::SEGMENTS, Kind::Segments));
-        segments.into_iter().chain((file_servers > 0).then_some((super::FILES, Kind::Files)))
+        let Systems { segments, locks, file_servers, .. } = self.systems;
+        let all = [
+            (segments, super::SEGMENTS, Kind::Segments),
+            (locks.is_some(), super::LOCKS, Kind::Locks),
+            (file_servers > 0, super::FILES, Kind::Files),
+        ];
+        all.into_iter().filter(|(runs, ..)| *runs).map(|(_, system, kind)| (system, kind))
     }
 }
 
@@ -130,7 +134,7 @@ impl<V: Backend> Engine<V> {
 
     fn obey(self: &Rc<Self>, frame: Frame) {
         match frame.kind {
-            Kind::Segments | Kind::Files => drop(self.rt.spawn(Rc::clone(self).serve(frame))),
+            Kind::Segments | Kind::Locks | Kind::Files => drop(self.rt.spawn(Rc::clone(self).serve(frame))),
             Kind::Stop => drop(self.rt.spawn(Rc::clone(self).leave())),
             Kind::Moved => self.follow(&frame.body),
             Kind::Done | Kind::Failed | Kind::Report => {}
@@ -146,6 +150,7 @@ impl<V: Backend> Engine<V> {
     async fn serve(self: Rc<Self>, Frame { kind, call, body }: Frame) {
         let served = match kind {
             Kind::Files => self.services.files(&body).await,
+            Kind::Locks => self.services.locks(&body).await,
             _ => self.services.segments(&body).await,
         };
         let (kind, body) = match served {

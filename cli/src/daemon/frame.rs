@@ -34,10 +34,20 @@ pub enum Kind {
     Files = 6,
     /// To the systems: a node that has come back is at another address; its rank and that, as JSON.
     Moved = 7,
+    /// To locks: serve this.
+    Locks = 8,
 }
 
-const KINDS: [Kind; 7] =
-    [Kind::Segments, Kind::Stop, Kind::Done, Kind::Failed, Kind::Report, Kind::Files, Kind::Moved];
+const KINDS: [Kind; 8] = [
+    Kind::Segments,
+    Kind::Stop,
+    Kind::Done,
+    Kind::Failed,
+    Kind::Report,
+    Kind::Files,
+    Kind::Moved,
+    Kind::Locks,
+];
 
 impl Frame {
     /// A frame that is about no call.

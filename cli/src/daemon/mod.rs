@@ -1,10 +1,10 @@
 //! `weft daemon`: a node that lives, until a signal asks it to leave.
 
+mod among;
 mod engine;
 mod frame;
 mod machine;
 mod seat;
-mod segments;
 mod services;
 mod troubles;
 
@@ -24,6 +24,9 @@ use weft_store::StoreId;
 
 /// What calls to segments are for.
 pub const SEGMENTS: &str = "segments";
+
+/// What calls to locks are for.
+pub const LOCKS: &str = "locks";
 
 /// What calls to files are for.
 pub const FILES: &str = "files";

@@ -167,7 +167,7 @@ async fn obey(
             }
             return;
         }
-        Kind::Segments | Kind::Files | Kind::Stop | Kind::Moved => return,
+        Kind::Segments | Kind::Locks | Kind::Files | Kind::Stop | Kind::Moved => return,
     };
     if let Some(tell) = open.remove(&call) {
         // Who asked may have gone.

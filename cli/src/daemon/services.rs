@@ -1,6 +1,6 @@
 //! The services of a daemon's node, on any backend: what they are asked, and what they report.
 
-use super::segments::Segments;
+use super::among::{Among, Runs};
 use crate::taken::Address;
 use crate::troubles::words;
 use std::cell::Cell;
@@ -8,8 +8,9 @@ use std::collections::BTreeMap;
 use std::net::IpAddr;
 use std::rc::Rc;
 use weft_check::scenario::{Membership, Span};
-use weft_control::daemon::config::{Systems, Wire as By};
+use weft_control::daemon::config::{Locks, Systems, Wire as By};
 use weft_control::message::{CALL, Failed, Report};
+use weft_protocols::locks::Scheme;
 use weft_protocols::pario::remote::{self, Remote, RemoteError};
 use weft_protocols::pario::{FsConfig, FsError, Pario, STREAMS, Wire};
 use weft_protocols::rt::Rt;
@@ -18,7 +19,7 @@ use weft_verbs::{Nanos, Service, Verbs};
 
 /// What a node runs.
 pub struct Services<V: Verbs> {
-    segments: Option<Rc<Segments<V>>>,
+    among: Option<Rc<Among<V>>>,
     files: Option<Files<V>>,
 }
 
@@ -70,7 +71,7 @@ impl Disk {
     }
 }
 
-/// Where the connections of files are made. They are others than those of segments: whom the members leave out is dead to their mesh, and
+/// Where the connections of files are made. They are others than those of segments and locks: whom the members leave out is dead to their mesh, and
 /// goes on with files, which wait for a server until it answers.
 const FILES: Service = Service(4_792);
 
@@ -107,7 +108,7 @@ impl<V: Verbs> Services<V> {
         names: Vec<String>,
     ) -> Result<Services<V>, String> {
         let nodes = names.len() as u32;
-        let Systems { segments, file_servers, wire, lease_ms, drift_ms, patience_ms } = *systems;
+        let Systems { segments, locks, file_servers, wire, lease_ms, drift_ms, patience_ms } = *systems;
         let span = |millis| Span(Nanos::from_millis(millis));
         let membership =
             Membership { lease: span(lease_ms), drift: span(drift_ms), patience: span(patience_ms) };
@@ -119,7 +120,8 @@ impl<V: Verbs> Services<V> {
             let refused = if let TransportError::Verbs(refused) = &why { Some(*refused) } else { None };
             there.why(service, refused, why.to_string())
         };
-        let segments = match segments {
+        let runs = Runs { segments, locks: locks.map(scheme) };
+        let among = match segments || locks.is_some() {
             true => {
                 let mut config = config.clone();
                 membership.mesh(nodes, &mut config);
@@ -127,7 +129,7 @@ impl<V: Verbs> Services<V> {
                     tracing::warn!("node {}: {warning}", own.rank);
                 }
                 let service = config.service;
-                Some(Segments::start(rt, config, membership.config(nodes), |of| why(service, of))?)
+                Some(Among::start(rt, runs, config, membership.config(nodes), |of| why(service, of))?)
             }
             false => None,
         };
@@ -150,13 +152,13 @@ impl<V: Verbs> Services<V> {
                 Some(Files { rank: own.rank, mesh, pario, remote, told: Cell::default() })
             }
         };
-        Ok(Services { segments, files })
+        Ok(Services { among, files })
     }
 
     /// What they are connected by, each at its own place, as long as it is there.
     pub fn meshes(&self) -> [Option<Mesh<V>>; 2] {
-        let segments = self.segments.as_ref().and_then(|segments| segments.mesh());
-        [segments, self.files.as_ref().map(|files| files.mesh.clone())]
+        let among = self.among.as_ref().and_then(|among| among.mesh());
+        [among, self.files.as_ref().map(|files| files.mesh.clone())]
     }
 
     /// Serves a call to segments.
@@ -164,8 +166,17 @@ impl<V: Verbs> Services<V> {
     /// # Errors
     /// Why it was not served.
     pub async fn segments(&self, body: &[u8]) -> Result<Vec<u8>, Failed> {
-        let Some(segments) = &self.segments else { return Err(none(super::SEGMENTS)) };
-        fitting(segments.serve(body).await?)
+        let Some(among) = &self.among else { return Err(none(super::SEGMENTS)) };
+        fitting(among.segments(body).await?)
+    }
+
+    /// Serves a call to locks.
+    ///
+    /// # Errors
+    /// Why it was not served.
+    pub async fn locks(&self, body: &[u8]) -> Result<Vec<u8>, Failed> {
+        let Some(among) = &self.among else { return Err(none(super::LOCKS)) };
+        fitting(among.locks(body).await?)
     }
 
     /// Serves a call to files.
@@ -180,16 +191,16 @@ impl<V: Verbs> Services<V> {
 
     /// Has this node leave the others, for which they have until then.
     pub async fn leave(&self, end: Nanos) {
-        if let Some(segments) = &self.segments {
-            segments.leave(end).await;
+        if let Some(among) = &self.among {
+            among.leave(end).await;
         }
     }
 
     /// What is to be said of them.
     pub fn report(&self) -> Report {
         let mut report = Report::default();
-        if let Some(segments) = &self.segments {
-            segments.report(&mut report);
+        if let Some(among) = &self.among {
+            among.report(&mut report);
         }
         if let Some(files) = &self.files {
             files.report(&mut report);
@@ -267,7 +278,15 @@ pub(super) fn owned<const N: usize>(said: [(&str, String); N]) -> BTreeMap<Strin
     said.map(|(key, value)| (key.to_string(), value)).into()
 }
 
-fn none(system: &str) -> Failed {
+/// The protocol by which a configuration has locks.
+fn scheme(locks: Locks) -> Scheme {
+    match locks {
+        Locks::Srsl => Scheme::Srsl,
+        Locks::Ncosed => Scheme::Ncosed,
+    }
+}
+
+pub(super) fn none(system: &str) -> Failed {
     Failed::for_good(format!("this node does not run {system}"))
 }
 

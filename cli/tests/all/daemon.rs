@@ -285,6 +285,19 @@ fn who_asks_for_a_segment_or_a_file_that_cannot_be_had_is_told_why_in_one_line()
         assert_eq!((output.status.code(), out(&output)), (Some(2), ""), "{args:?}: {}", err(&output));
         assert!(err(&output).contains(line), "{args:?}: {}", err(&output));
     }
+    for (args, line) in [
+        (&["run", "load", "true"][..], "no node that is here runs locks: `weft status` shows what they run"),
+        (&["run", "--node", "0", "load", "true"], "node 0 does not run locks"),
+        (&["list"], "no node that is here runs locks: `weft status` shows what they run"),
+        (&["run", "", "true"], "a lock's name has 1 to 255 bytes and no control characters"),
+        (&["run", "load"], "required"),
+        (&["run", "--try", "--wait", "5", "load", "true"], "cannot be used with"),
+        (&["run", "--patience", "0", "load", "true"], "0 is not in 1..=3600"),
+    ] {
+        let output = run(&[&["lock", "--cluster", &config], args].concat());
+        assert_eq!((output.status.code(), out(&output)), (Some(2), ""), "{args:?}: {}", err(&output));
+        assert!(err(&output).contains(line), "{args:?}: {}", err(&output));
+    }
 }
 
 #[cfg(not(feature = "hw"))]

@@ -88,6 +88,8 @@ pub struct Node {
 pub struct Systems {
     /// Shared data segments, for programs and for `weft segment`. Default: no.
     pub segments: bool,
+    /// Distributed locks, for `weft lock`, and the protocol that decides them. Default: none.
+    pub locks: Option<Locks>,
     /// Striped files on so many servers, the nodes of the first ranks, for `weft fs`. Default: 0, none.
     pub file_servers: u32,
     /// What carries them: an RDMA device, or byte streams for machines that have none. Default: an RDMA device.
@@ -100,6 +102,27 @@ pub struct Systems {
     /// ever away. Default: 9,000: an adapter asks for up to 2.2 s before it says that a connection has broken, and where the request for
     /// another one is lost, the system repeats it after 4 to 6.2 s.
     pub patience_ms: u64,
+}
+
+/// The protocol that decides who holds a lock.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Locks {
+    /// The lock's home grants it by messages. Its fencing tokens grow with each grant.
+    Srsl,
+    /// N-CoSED: remote atomics on a word of the home's, whose processor is asked only where there is contention. Its fencing tokens grow
+    /// with each view of the members, and are the same for all grants of one.
+    Ncosed,
+}
+
+impl Locks {
+    /// As a configuration has it.
+    fn name(self) -> &'static str {
+        match self {
+            Locks::Srsl => "srsl",
+            Locks::Ncosed => "ncosed",
+        }
+    }
 }
 
 /// What carries the systems of a cluster.
@@ -115,25 +138,29 @@ pub enum Wire {
 
 impl Default for Systems {
     fn default() -> Systems {
-        let (segments, file_servers, wire) = (false, 0, Wire::default());
-        Systems { segments, file_servers, wire, lease_ms: 9_000, drift_ms: 90, patience_ms: 9_000 }
+        let (segments, locks, file_servers, wire) = (false, None, 0, Wire::default());
+        Systems { segments, locks, file_servers, wire, lease_ms: 9_000, drift_ms: 90, patience_ms: 9_000 }
     }
 }
 
 impl Systems {
     /// Whether there is one.
     pub fn any(&self) -> bool {
-        self.segments || self.file_servers > 0
+        self.segments || self.locks.is_some() || self.file_servers > 0
     }
 
     /// What all daemons must agree on; empty without systems.
     pub fn digest(&self) -> String {
-        let Systems { segments, file_servers, wire, lease_ms, drift_ms, patience_ms } = self;
+        let Systems { segments, locks, file_servers, wire, lease_ms, drift_ms, patience_ms } = self;
         let mut parts = Vec::new();
         if *segments {
-            parts.push(format!(
-                "segments, lease {lease_ms} ms, drift {drift_ms} ms, patience {patience_ms} ms"
-            ));
+            parts.push("segments".to_string());
+        }
+        if let Some(locks) = locks {
+            parts.push(format!("locks by {}", locks.name()));
+        }
+        if !parts.is_empty() {
+            parts.push(format!("lease {lease_ms} ms, drift {drift_ms} ms, patience {patience_ms} ms"));
         }
         if *file_servers > 0 {
             let by = if *wire == Wire::Tcp { " by tcp" } else { "" };
@@ -151,6 +178,10 @@ impl Systems {
         }
         if self.segments && self.wire == Wire::Tcp {
             return Err("[systems] segments = true: they need RDMA devices, wire = \"verbs\"".to_string());
+        }
+        if let Some(locks) = self.locks.filter(|_| self.wire == Wire::Tcp) {
+            let says = "they need RDMA devices, wire = \"verbs\"";
+            return Err(format!("[systems] locks = \"{}\": {says}", locks.name()));
         }
         fields::within("systems", "lease_ms", self.lease_ms)?;
         fields::within("systems", "patience_ms", self.patience_ms)?;

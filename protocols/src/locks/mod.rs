@@ -64,6 +64,7 @@ mod ncosed;
 mod net;
 mod pool;
 mod queue;
+pub mod remote;
 mod service;
 mod srsl;
 mod stats;

@@ -30,7 +30,7 @@ const YES_OR_NO: Must = Must::Be("true or false");
 const PATH: Must = Must::Be("a path, in quotes");
 
 /// Every field, by its section.
-const FIELDS: [(&str, &str, Must); 22] = [
+const FIELDS: [(&str, &str, Must); 23] = [
     ("cluster", "name", Must::Be("text in quotes, without control characters")),
     ("cluster", "nodes", Must::Number(1, NODES as u64)),
     ("cluster", "meet", Must::Be("HOST or HOST:PORT of the coordinator, in quotes")),
@@ -48,6 +48,7 @@ const FIELDS: [(&str, &str, Must); 22] = [
     ("node", "traffic_class", Must::Number(0, 255)),
     ("node", "spin", YES_OR_NO),
     ("systems", "segments", YES_OR_NO),
+    ("systems", "locks", Must::Be("\"srsl\" or \"ncosed\"")),
     ("systems", "file_servers", Must::Number(0, NODES as u64)),
     ("systems", "wire", Must::Be("\"verbs\" or \"tcp\"")),
     ("systems", "lease_ms", Must::Number(1, LONGEST_SPAN)),

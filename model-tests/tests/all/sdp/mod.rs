@@ -93,15 +93,12 @@ fn an_end_that_was_told_everything_returns_credits_for_what_is_told_of_reads() {
     assert!(summary.metrics.count("requests", "answered") > 600);
 }
 
-/// Adapters give up after 32 us, in which a port carries 32 KB. A node reads from several others at a time, and asks each of them for more.
+/// `weft fuzz swarm-16-sdp --seeds 32..33` found it: adapters waited for 131 us, three peers' pieces took longer at one port, and each new
+/// connection asked for as much again.
 #[test]
-fn what_a_port_cannot_carry_in_time_is_asked_for_in_smaller_pieces() {
-    let scenario = weft_check::parse(include_str!("more_than_a_port_carries.toml")).expect("a scenario");
-    let summary = assert_held(&scenario, 0..2);
-    let count = |what| summary.metrics.count("protocol", what);
-    // Without that connections break some 5,000 times, and reads are made again each time.
-    let repeated = count("repeated");
-    assert!((1..600).contains(&repeated), "{repeated} reads were made again");
+fn what_a_port_does_not_carry_in_time_is_asked_for_in_smaller_pieces_and_arrives() {
+    let summary = assert_kept(include_str!("more_than_a_port_carries.toml"), 32);
+    assert!(summary.metrics.count("protocol", "repeated") > 0);
 }
 
 #[test]

@@ -10,6 +10,7 @@ mod faults;
 mod fingerprints;
 mod members;
 mod out_of_reach;
+mod remote;
 mod requests;
 mod strangers;
 

@@ -6,6 +6,7 @@ mod calls;
 mod client;
 mod linearizability;
 mod modes;
+mod outside;
 mod planted;
 mod service;
 mod strangers;
@@ -19,6 +20,7 @@ use crate::explore::{Entry, Key, Size, SizeError};
 use crate::harness::{Harness, worlds};
 use among_members::{AmongMembers, Course};
 use as_published::{AsPublished, Reading};
+use outside::Outside;
 use planted::{Adding, Counter, Forgetful, Mcs, Open, Tickets};
 use strangers::Strangers;
 use weft_protocols::locks::{Grant, LockError, Scheme};
@@ -50,6 +52,7 @@ pub fn worlds() -> Vec<Entry> {
     all.extend(calls::worlds());
     all.extend(with_strangers());
     all.extend(among_members());
+    all.extend(from_outside());
     all.extend(as_published());
     all
 }
@@ -134,6 +137,17 @@ fn among_members() -> Vec<Entry> {
     }
 }
 
+/// Locks for programs that are no tasks of their nodes.
+fn from_outside() -> Vec<Entry> {
+    use Scheme::{Ncosed, Srsl};
+    worlds! { Requests::KEYS;
+        "srsl-outside" outside(Srsl, "x,x", false) Held, "the lock server, as daemons serve it to programs";
+        "ncosed-outside" outside(Ncosed, "x,s", false) Held, "N-CoSED, as daemons serve it to programs";
+        "srsl-outside-dies" outside(Srsl, "x,s", true) Held, "the lock server, as daemons serve it to programs, one of which dies holding";
+        "ncosed-outside-dies" outside(Ncosed, "x,x", true) Held, "N-CoSED, as daemons serve it to programs, one of which dies holding";
+    }
+}
+
 /// How the nodes of a lock world learn of completions, and whether they have used the lock before.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Manner {
@@ -154,6 +168,11 @@ fn locks(size: &Size, scheme: Scheme, manner: Manner) -> Result<Locks, SizeError
     let wait = if manner == Manner::Notified { Wait::Notify } else { Wait::Poll };
     let one_by_one = matches!(manner, Manner::OneByOne | Manner::Cold);
     Ok(Locks { scheme, requests, home: 0, wait, one_by_one, warm, shared_limit: None })
+}
+
+fn outside(size: &Size, scheme: Scheme, modes: &str, dies: bool) -> Result<Outside, SizeError> {
+    let requests = Requests::of(size, modes)?;
+    Ok(Outside { locks: Locks { requests, ..locks(&Size::default(), scheme, Manner::Cold)? }, dies })
 }
 
 fn judged_as_a_whole(size: &Size, scheme: Scheme) -> Result<WithLinearizability<Locks>, SizeError> {

@@ -48,6 +48,17 @@ impl Locks {
         (0..).map(LockKey).find(at_home).expect("every node is a home")
     }
 
+    /// Every node's service, and nobody who asks for anything.
+    pub(super) fn served(&self, members: &[Member], recorder: &Recorder) -> State {
+        let work = LockWork { shared_limit: self.shared_limit, ..LockWork::idle(self.scheme) };
+        let start = |(node, member): (usize, &Member)| {
+            let place = member.place(node, members.len(), 0);
+            <locks::Locks as System>::start(&place, &work, recorder).expect("a good configuration")
+        };
+        let services = members.iter().enumerate().map(start).collect();
+        State { services, before: Vec::new(), refused: Vec::new() }
+    }
+
     /// Every node tries once to take the lock, and gives it back.
     fn warm_up(&self, services: &[LockService<Sim>], members: &[Member]) {
         for (service, member) in services.iter().zip(members) {
@@ -156,13 +167,7 @@ impl Model for Locks {
     }
 
     fn start(&self, configuration: usize, members: &[Member], recorder: &Recorder) -> State {
-        let work = LockWork { shared_limit: self.shared_limit, ..LockWork::idle(self.scheme) };
-        let start = |(node, member): (usize, &Member)| {
-            let place = member.place(node, members.len(), 0);
-            <locks::Locks as System>::start(&place, &work, recorder).expect("a good configuration")
-        };
-        let services = members.iter().enumerate().map(start).collect();
-        let mut state = State { services, before: Vec::new(), refused: Vec::new() };
+        let mut state = self.served(members, recorder);
         match self.warm {
             true => self.warm_up(&state.services, members),
             false => self.begin(configuration, &mut state, members, recorder),
