@@ -5,9 +5,9 @@ use crate::device_args::{CALIBRATE_EXAMPLES, CalibrateArgs, NODE_EXAMPLES, NodeA
 use crate::explore::args::{CHECK_EXAMPLES, CheckArgs, FUZZ_EXAMPLES, FuzzArgs, REPLAY_EXAMPLES, ReplayArgs};
 use crate::fs_args::{FS_EXAMPLES, FsArgs};
 use crate::help;
+use crate::lock_args::{LOCK_EXAMPLES, LockArgs};
 use crate::making_args::{CompletionsArgs, ManArgs, NewArgs};
 use crate::seeds::{Seeds, some_jobs};
-use crate::lock_args::{LOCK_EXAMPLES, LockArgs};
 use crate::segment_args::{SEGMENT_EXAMPLES, SegmentArgs};
 #[cfg(feature = "hw")]
 use crate::sockets::args::{CP_EXAMPLES, CpArgs, PERF_EXAMPLES, PIPE_EXAMPLES, PerfArgs, PipeArgs};
