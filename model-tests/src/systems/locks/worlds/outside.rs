@@ -17,6 +17,9 @@ use weft_sim::explore::FaultSet;
 use weft_sim::{NodeId, Sim};
 use weft_verbs::Nanos;
 
+/// By how much clocks differ.
+const DRIFT: Nanos = Nanos::from_millis(3);
+
 /// A lock world, and who asks in it.
 pub(super) struct Outside {
     pub(super) locks: Locks,
@@ -106,6 +109,11 @@ impl Model for Outside {
 
     fn shape(&self) -> Shape {
         self.locks.shape()
+    }
+
+    /// Whoever waits for another's patience to be over has a later deadline than that.
+    fn drift(&self) -> Option<Nanos> {
+        self.dies.then_some(DRIFT)
     }
 
     fn faults(&self) -> FaultSet {
