@@ -167,6 +167,12 @@ impl MemoryRegion for HwMr {
         Ok(())
     }
 
+    fn read_behind(&self, at: usize, len: usize, to: &mut Vec<u8>) -> Result<()> {
+        self.reach(at, len)?;
+        self.0.read_behind(at, len, to);
+        Ok(())
+    }
+
     fn write(&self, at: usize, bytes: &[u8]) -> Result<()> {
         self.reach(at, bytes.len())?;
         self.0.write(at, bytes);

@@ -145,6 +145,12 @@ pub trait MemoryRegion: Clone + 'static {
     fn remote(&self, range: Range<usize>) -> Result<RemoteSlice>;
     /// Copies bytes out.
     fn read(&self, at: usize, out: &mut [u8]) -> Result<()>;
+    /// Copies bytes out, behind those of a list.
+    fn read_behind(&self, at: usize, len: usize, to: &mut Vec<u8>) -> Result<()> {
+        let before = to.len();
+        to.resize(before + len, 0);
+        self.read(at, &mut to[before..])
+    }
     /// Copies bytes in.
     fn write(&self, at: usize, bytes: &[u8]) -> Result<()>;
     /// Loads an aligned 64-bit word, native byte order, in one access.

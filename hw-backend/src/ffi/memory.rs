@@ -208,47 +208,59 @@ impl Mr {
         unsafe { self.start.as_ptr().add(at) }
     }
 
-    /// Copies bytes out. Whole words are loaded in one access each, so that none of them is torn.
+    /// Copies bytes out.
     pub(crate) fn read(&self, at: usize, out: &mut [u8]) {
-        let from = self.at(at, out.len());
-        let head = from.align_offset(8).min(out.len());
-        let (head, rest) = out.split_at_mut(head);
-        let mut words = rest.chunks_exact_mut(8);
-        let mut cursor = from;
-        // SAFETY: the cursor stays within the range asserted above. Volatile, because an adapter may write at the
-        // same moment: each access is made once, and nothing is concluded from an earlier one. Word accesses are
-        // aligned: the head was cut for that.
+        // SAFETY: the list's memory may be written, and what was a byte stays one.
+        unsafe { self.copy_out(at, out.as_mut_ptr(), out.len()) }
+    }
+
+    /// Copies bytes out, behind those of a list, which is not filled with anything else before.
+    pub(crate) fn read_behind(&self, at: usize, len: usize, to: &mut Vec<u8>) {
+        to.reserve(len);
+        let before = to.len();
+        // SAFETY: so much is reserved behind its bytes, and is written before it counts among them.
         unsafe {
-            for byte in head {
-                *byte = cursor.read_volatile();
-                cursor = cursor.add(1);
-            }
-            for word in &mut words {
-                word.copy_from_slice(&cursor.cast::<u64>().read_volatile().to_ne_bytes());
-                cursor = cursor.add(8);
-            }
-            for byte in words.into_remainder() {
-                *byte = cursor.read_volatile();
-                cursor = cursor.add(1);
-            }
+            self.copy_out(at, to.as_mut_ptr().add(before), len);
+            to.set_len(before + len);
         }
+    }
+
+    /// Copies bytes out. Whole words are loaded in one access each, so that none of them is torn.
+    ///
+    /// # Safety
+    ///
+    /// So many bytes may be written there, and nobody else looks at them meanwhile.
+    unsafe fn copy_out(&self, at: usize, out: *mut u8, len: usize) {
+        let from = self.at(at, len);
+        let head = from.align_offset(8).min(len);
+        let words = head + (len - head) / 8 * 8;
+        let byte = |at: usize| {
+            // SAFETY: within both ranges. Volatile, because an adapter may write at the same moment: each access is made once, and
+            // nothing is concluded from an earlier one.
+            unsafe { out.add(at).write(from.add(at).read_volatile()) }
+        };
+        (0..head).for_each(byte);
+        for at in (head..words).step_by(8) {
+            // SAFETY: as before, and the load is aligned: the head was cut for that.
+            unsafe { out.add(at).cast::<u64>().write_unaligned(from.add(at).cast::<u64>().read_volatile()) }
+        }
+        (words..len).for_each(byte);
     }
 
     /// Copies bytes in, whole words in one access each.
     pub(crate) fn write(&self, at: usize, bytes: &[u8]) {
         let to = self.at(at, bytes.len());
         let (head, rest) = bytes.split_at(to.align_offset(8).min(bytes.len()));
-        let words = rest.chunks_exact(8);
-        let tail = words.remainder();
+        let (words, tail) = rest.as_chunks::<8>();
         let mut cursor = to;
-        // SAFETY: as in `read`.
+        // SAFETY: the cursor stays within the range asserted above. Volatile and aligned as in `copy_out`.
         unsafe {
             for byte in head {
                 cursor.write_volatile(*byte);
                 cursor = cursor.add(1);
             }
             for word in words {
-                cursor.cast::<u64>().write_volatile(u64::from_ne_bytes(word.try_into().expect("8 bytes")));
+                cursor.cast::<u64>().write_volatile(u64::from_ne_bytes(*word));
                 cursor = cursor.add(8);
             }
             for byte in tail {

@@ -210,6 +210,11 @@ impl<V: Verbs> Block<V> {
         self.mr.read(self.checked(at, out.len())?, out)
     }
 
+    /// Copies its first bytes out, behind those of a list.
+    pub fn read_behind(&self, len: u32, to: &mut Vec<u8>) -> Result<()> {
+        self.mr.read_behind(self.checked(0, len as usize)?, len as usize, to)
+    }
+
     /// Loads its first word: where atomics leave the old value.
     pub fn word(&self) -> Result<u64> {
         self.mr.load(self.at as usize)

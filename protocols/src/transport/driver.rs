@@ -178,13 +178,12 @@ impl<V: Verbs> Driver<V> {
         let frame_len = done.len.min(len) as usize;
         let mut small = [0; SMALL_FRAME];
         let mut large = Vec::new();
-        let frame = if frame_len <= SMALL_FRAME {
-            &mut small[..frame_len]
+        let (read, frame) = if frame_len <= SMALL_FRAME {
+            (block.read(0, &mut small[..frame_len]), &small[..frame_len])
         } else {
-            large.resize(frame_len, 0);
-            &mut large[..]
+            (block.read_behind(frame_len as u32, &mut large), &large[..])
         };
-        let header = block.read(0, frame).ok().and_then(|()| wire::decode_header(frame));
+        let header = read.ok().and_then(|()| wire::decode_header(frame));
         let kept = peer.session.kept();
         let verdict = match &header {
             Some((header, _)) => peer.session.on_frame(*header),
