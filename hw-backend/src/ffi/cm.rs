@@ -22,7 +22,7 @@ impl CmChannel {
     pub(crate) fn create() -> Result<CmChannel> {
         // SAFETY: takes no argument.
         let ptr = unsafe { sys::rdma_create_event_channel() };
-        let ptr = NonNull::new(ptr).ok_or_else(|| refused("rdma_create_event_channel", errno()))?;
+        let ptr = NonNull::new(ptr).ok_or_else(|| refused_by_cm("rdma_create_event_channel", errno()))?;
         let channel = CmChannel { ptr, _counted: Counted::new(Kind::CmChannel) };
         set_nonblocking(channel.fd())?;
         Ok(channel)
@@ -304,7 +304,16 @@ impl Drop for CmIdentity {
 
 /// For calls that answer 0, or -1 with an errno.
 fn done(call: &'static str, answer: i32) -> Result<()> {
-    if answer == 0 { Ok(()) } else { Err(refused(call, errno())) }
+    if answer == 0 { Ok(()) } else { Err(refused_by_cm(call, errno())) }
+}
+
+/// What an errno of a call of `librdmacm` means in the contract. ENODEV says there that an address is on no RDMA device
+/// (`cma_acquire_dev_by_src_ip` of Linux): no device is gone for that.
+pub(crate) fn refused_by_cm(call: &'static str, errno: i32) -> VerbsError {
+    match errno {
+        libc::ENODEV => VerbsError::Os { call, errno },
+        other => refused(call, other),
+    }
 }
 
 impl CmChannel {

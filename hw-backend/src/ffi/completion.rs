@@ -8,7 +8,7 @@ use std::cell::Cell;
 use std::mem::MaybeUninit;
 use std::ptr::NonNull;
 use std::rc::Rc;
-use weft_verbs::Result;
+use weft_verbs::{Caps, Result, VerbsError};
 
 /// A completion channel, which does not block.
 pub(crate) struct Channel {
@@ -171,7 +171,11 @@ impl Cq {
         // SAFETY: the queue lives.
         let answer = unsafe { sys::ibv_resize_cq(self.ptr.as_ptr(), cqe as i32) };
         self.learn_capacity();
-        zero("ibv_resize_cq", answer)
+        // Only the driver knows (irdma's, of the X722).
+        zero("ibv_resize_cq", answer).map_err(|why| match why {
+            VerbsError::Os { errno: libc::EOPNOTSUPP | libc::ENOSYS, .. } => VerbsError::Unsupported(Caps::CQ_RESIZE),
+            other => other,
+        })
     }
 }
 
