@@ -8,6 +8,7 @@ use crate::census::{Counted, Kind};
 use rdma_sys as sys;
 use std::ffi::CStr;
 use std::net::{IpAddr, SocketAddr};
+use std::os::fd::BorrowedFd;
 use std::ptr::NonNull;
 use std::rc::Rc;
 use weft_verbs::{Result, VerbsError};
@@ -28,9 +29,9 @@ impl CmChannel {
         Ok(channel)
     }
 
-    pub(crate) fn fd(&self) -> i32 {
-        // SAFETY: the channel lives; the field does not change.
-        unsafe { (*self.ptr.as_ptr()).fd }
+    pub(crate) fn fd(&self) -> BorrowedFd<'_> {
+        // SAFETY: the channel lives, and closes its descriptor as it is destroyed; the field does not change.
+        unsafe { BorrowedFd::borrow_raw((*self.ptr.as_ptr()).fd) }
     }
 }
 

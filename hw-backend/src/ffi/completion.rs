@@ -6,6 +6,7 @@ use crate::census::{Counted, Kind};
 use rdma_sys as sys;
 use std::cell::Cell;
 use std::mem::MaybeUninit;
+use std::os::fd::BorrowedFd;
 use std::ptr::NonNull;
 use std::rc::Rc;
 use weft_verbs::{Caps, Result, VerbsError};
@@ -27,9 +28,9 @@ impl Channel {
         Ok(channel)
     }
 
-    pub(crate) fn fd(&self) -> i32 {
-        // SAFETY: the channel lives; the field does not change.
-        unsafe { (*self.ptr.as_ptr()).fd }
+    pub(crate) fn fd(&self) -> BorrowedFd<'_> {
+        // SAFETY: the channel lives, and closes its descriptor as it is destroyed; the field does not change.
+        unsafe { BorrowedFd::borrow_raw((*self.ptr.as_ptr()).fd) }
     }
 
     pub(crate) fn is_in(&self, context: &Rc<Context>) -> bool {

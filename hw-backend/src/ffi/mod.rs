@@ -29,10 +29,7 @@ pub(crate) use device::{Context, Device, DeviceLimits, devices};
 pub(crate) use memory::{Mr, Pd, TransferGuard};
 #[cfg(feature = "suite")]
 pub use os::cycles;
-pub(crate) use os::{
-    Alarm, Epoll, Readiness, connect_without_waiting, interface_address, monotonic, notice_death, own_addresses,
-    random_seed,
-};
+pub(crate) use os::{Alarm, Epoll, Readiness, interface_address, own_addresses};
 pub(crate) use post::{RawSge, RecvBatch, RecvRoom, SendBatch, SendRoom};
 pub(crate) use qp::{Ah, Attributes, Qp, QpSizes, Queried, Srq, Vector};
 
