@@ -304,7 +304,7 @@ mod tests {
             reached_by: Some("10.0.0.1".into()),
             lacks: None,
             addresses: vec![
-                address(0, "fe80:0000:0000:0000:0002:c9ff:fe00:0001", "IB/RoCE v1", false),
+                address(0, "fe80::2:c9ff:fe00:1", "IB/RoCE v1", false),
                 address(3, "10.0.0.1", "RoCE v2", true),
             ],
         };
@@ -324,7 +324,7 @@ mod tests {
                 "port 1: active, Ethernet, 100 Gb/s, MTU 1024 bytes,",
                 "at 10.0.0.1",
                 "GID address kind interface",
-                "0 fe80:0000:0000:0000:0002:c9ff:fe00:0001 IB/RoCE v1 eth0",
+                "0 fe80::2:c9ff:fe00:1 IB/RoCE v1 eth0",
                 "3 10.0.0.1 RoCE v2 eth0 used",
             ]
         );

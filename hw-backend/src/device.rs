@@ -105,6 +105,9 @@ enum Model {
     Adapter(String),
 }
 
+/// How the names of the drivers begin that raise `IB_EVENT_SQ_DRAINED` (mlx4, hns and qedr of Linux), by the network driver beneath.
+const DRAINS: [&str; 3] = ["mlx4", "hns", "qed"];
+
 impl Model {
     fn quirks(&self) -> Quirks {
         match self {
@@ -114,11 +117,10 @@ impl Model {
                 seven_retries_are_endless: true,
                 late_receives_need_a_push: true,
             },
-            // Its driver has no way from RTS to SQD (`__mlx5_ib_modify_qp` of Linux: EINVAL).
-            Model::Adapter(driver) if driver.starts_with("mlx5_core") => {
-                Quirks { lacks: Caps::SQD, ..Quirks::default() }
-            }
-            Model::Adapter(_) => Quirks::default(),
+            // These raise the event of a drained queue. bnxt_re and irdma do not, and who waits for it would wait for ever; mlx5's driver
+            // has no way from RTS to SQD (`__mlx5_ib_modify_qp` of Linux: EINVAL).
+            Model::Adapter(driver) if DRAINS.iter().any(|name| driver.starts_with(name)) => Quirks::default(),
+            Model::Adapter(_) => Quirks { lacks: Caps::SQD, ..Quirks::default() },
         }
     }
 }
@@ -153,6 +155,7 @@ impl Device<Hw> for HwDevice {
             port: Cell::new(1),
             gid: Cell::new(None),
             found_address: FoundAddress::default(),
+            removal: Removal::default(),
             troubles: RefCell::default(),
             host: HwHost::new()?,
             store: self.store.borrow().clone(),
@@ -203,6 +206,7 @@ pub(crate) struct ContextInner {
     pub port: Cell<u8>,
     pub gid: Cell<Option<u8>>,
     pub found_address: FoundAddress,
+    pub removal: Removal,
     /// Why peers could not be reached: what the contract's events have no room for.
     troubles: RefCell<Troubles>,
     host: HwHost,
@@ -214,6 +218,25 @@ pub(crate) struct ContextInner {
     pub reactor: Reactor,
     /// Last, so that it is dropped last.
     pub raw: Rc<ffi::Context>,
+}
+
+/// Whether the device is gone, which is told once. Two sources know it: its own event, which comes from drivers that can let go of an
+/// open context, and the connection manager's.
+#[derive(Debug, Default)]
+pub(crate) struct Removal {
+    noticed: Cell<bool>,
+    told: Cell<bool>,
+}
+
+impl Removal {
+    pub(crate) fn notice(&self) {
+        self.noticed.set(true);
+    }
+
+    /// Whether it is to be told now.
+    fn is_news(&self) -> bool {
+        self.noticed.get() && !self.told.replace(true)
+    }
 }
 
 /// What could not be reached and why, each thing once and how often, the last one last.
@@ -410,14 +433,23 @@ impl Context<Hw> for HwContext {
     }
 
     fn async_event(&self) -> Option<AsyncEvent> {
-        let raw = self.0.hint.ask(|| self.0.raw.async_event())?;
-        let event = async_event(raw.event, raw.object);
-        if let AsyncEvent::CqError(CqId(id)) = event
-            && let Some(cq) = self.0.cqs.borrow().get(&id).and_then(Weak::upgrade)
-        {
-            cq.overran();
+        let removal = &self.0.removal;
+        loop {
+            if removal.is_news() {
+                return Some(AsyncEvent::DeviceFatal);
+            }
+            let raw = self.0.hint.ask(|| self.0.raw.async_event())?;
+            match async_event(raw.event, raw.object) {
+                AsyncEvent::DeviceFatal => removal.notice(),
+                AsyncEvent::CqError(CqId(id)) => {
+                    if let Some(cq) = self.0.cqs.borrow().get(&id).and_then(Weak::upgrade) {
+                        cq.overran();
+                    }
+                    return Some(AsyncEvent::CqError(CqId(id)));
+                }
+                event => return Some(event),
+            }
         }
-        Some(event)
     }
 
     fn connection_manager(&self) -> Result<HwCm> {
@@ -448,11 +480,25 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_device_claims_no_state_that_its_driver_cannot_reach() {
+    fn a_device_claims_no_state_that_its_driver_cannot_reach_or_does_not_tell_of() {
         let lacks = |driver: &str| Model::Adapter(driver.to_string()).quirks().lacks;
-        assert_eq!(lacks("mlx5_core"), Caps::SQD);
-        assert_eq!(lacks("mlx4_core"), Caps::empty());
+        for driver in ["mlx5_core", "bnxt_en", "ice", "i40e", "vendor 0x1"] {
+            assert_eq!(lacks(driver), Caps::SQD, "{driver}");
+        }
+        for driver in ["mlx4_core", "hns3", "hns_roce", "qede"] {
+            assert_eq!(lacks(driver), Caps::empty(), "{driver}");
+        }
         assert_eq!(Model::SoftRoce.quirks().lacks, Caps::SQD | Caps::QP_EVENTS);
+    }
+
+    #[test]
+    fn that_a_device_is_gone_is_told_once_however_often_it_is_noticed() {
+        let removal = Removal::default();
+        assert!(!removal.is_news());
+        (0..3).for_each(|_| removal.notice());
+        assert!(removal.is_news());
+        removal.notice();
+        assert!(!removal.is_news());
     }
 
     #[test]

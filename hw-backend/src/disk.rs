@@ -10,7 +10,7 @@ use crate::ffi::TransferGuard;
 use crate::reactor::{Reactor, Source};
 use std::fmt;
 use std::io::{Read, Write};
-use std::os::fd::AsRawFd;
+use std::os::fd::AsFd;
 use std::os::unix::net::UnixStream;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -39,7 +39,7 @@ impl Calls {
         let pool = Pool::start(objects, THREADS, move || drop((&rung).write(&[1]))).map_err(refused)?;
         let calls = Rc::new(Calls { calls: Rc::new(weft_store::Calls::of(pool)), bell });
         let weak = Rc::downgrade(&calls);
-        reactor.watch_source(calls.bell.as_raw_fd(), weak)?;
+        reactor.watch_source(calls.bell.as_fd(), weak)?;
         Ok(calls)
     }
 

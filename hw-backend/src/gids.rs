@@ -150,7 +150,7 @@ impl FoundAddress {
 
     /// A connection could not begin by it. Where the reason is the way to the peer, it is as good as it was.
     pub(crate) fn failed(&self, why: &VerbsError) {
-        if matches!(why, VerbsError::Os { errno: libc::EADDRNOTAVAIL, .. } | VerbsError::DeviceGone) {
+        if matches!(why, VerbsError::Os { errno: libc::EADDRNOTAVAIL | libc::ENODEV, .. }) {
             self.misleads();
         }
     }
@@ -324,7 +324,7 @@ mod tests {
     }
 
     fn refused(errno: i32) -> VerbsError {
-        ffi::refused("rdma_resolve_addr", errno)
+        ffi::refused_by_cm("rdma_resolve_addr", errno)
     }
 
     #[test]

@@ -1,9 +1,9 @@
 //! The machine under a node: its clock and its random numbers.
 
-use crate::ffi::{monotonic, random_seed};
+use crate::ffi::refused;
 use std::cell::Cell;
 use std::rc::Rc;
-use std::sync::OnceLock;
+pub use weft_verbs::machine::now;
 use weft_verbs::{Clock, Host, Nanos, Result, Work};
 
 /// A real machine. Work that a node names costs what it costs.
@@ -15,17 +15,11 @@ struct Inner {
     state: Cell<u64>,
 }
 
-/// Time since the process first asked: the clock of every [`HwHost`]. Some are read for each message, and the standard library's
-/// arithmetic on them costs three times what the reading does.
-pub fn now() -> Nanos {
-    static BEGAN: OnceLock<u64> = OnceLock::new();
-    let began = *BEGAN.get_or_init(monotonic);
-    Nanos(monotonic().saturating_sub(began))
-}
-
 impl HwHost {
     pub(crate) fn new() -> Result<HwHost> {
-        Ok(HwHost(Rc::new(Inner { state: Cell::new(random_seed()?) })))
+        let seed = getrandom::u64();
+        let seed = seed.map_err(|why| refused("getrandom", why.raw_os_error().unwrap_or(libc::EINVAL)))?;
+        Ok(HwHost(Rc::new(Inner { state: Cell::new(seed) })))
     }
 }
 

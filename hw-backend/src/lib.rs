@@ -19,6 +19,10 @@
 //! | [`Census`] | how many objects are alive |
 //!
 //! Everything is of one thread: a node is one [`weft_verbs::Node`], and its [`Driver`] steps it.
+//!
+//! A program that forks (`Command` with `pre_exec`, one that becomes a daemon after it has opened a device) loses pages that adapters write to on kernels
+//! before 5.12, unless `RDMAV_FORK_SAFE=1` is in its environment (`ibv_fork_init(3)`). Regions that this crate allocates are whole pages, as that needs;
+//! brought memory must be.
 
 #![warn(unreachable_pub)]
 #![cfg_attr(not(feature = "ibverbs"), allow(rustdoc::broken_intra_doc_links))]

@@ -1,15 +1,17 @@
 //! Byte streams beside the fabric: TCP, without blocking.
 
 use crate::device::{ContextInner, HwContext, NO_ADDRESS};
-use crate::ffi::{connect_without_waiting, notice_death};
 use crate::Hw;
+use rustix::io::Errno;
+use rustix::net::{AddressFamily, SocketFlags, SocketType};
 use std::fmt;
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::{IpAddr, Ipv4Addr, Shutdown, SocketAddr, TcpListener, TcpStream};
-use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::rc::Rc;
 use std::task::{Context, Poll};
+use weft_verbs::machine::notice_death;
 use weft_verbs::{OutOfBand, Result, Service, Stream, StreamListener, VerbsError};
 
 /// The machine's ordinary network.
@@ -26,17 +28,13 @@ impl HwOob {
     pub(crate) fn new(context: &HwContext) -> HwOob {
         HwOob(Rc::clone(&context.0))
     }
-}
 
-impl HwOob {
     /// A stream that a launcher has connected already.
     pub fn adopt(&self, stream: TcpStream) -> Result<HwStream> {
         stream.set_nonblocking(true).map_err(refused("fcntl"))?;
         HwStream::new(stream, &self.0)
     }
-}
 
-impl HwOob {
     /// One end of a pair of connected sockets, whose other end another thread of this process has.
     pub fn adopt_local(&self, stream: UnixStream) -> Result<HwStream> {
         // Reads, writes and readiness are those of any stream socket; what only TCP has fails and is not needed.
@@ -48,12 +46,25 @@ fn refused(call: &'static str) -> impl Fn(io::Error) -> VerbsError {
     move |error| crate::ffi::refused(call, error.raw_os_error().unwrap_or(libc::EINVAL))
 }
 
+/// Begins a TCP connection: the stream can be written once it stands.
+fn connect_without_waiting(to: SocketAddr) -> Result<TcpStream> {
+    let failed = |call, why: Errno| crate::ffi::refused(call, why.raw_os_error());
+    let family = if to.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
+    let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
+    let socket = rustix::net::socket_with(family, SocketType::STREAM, flags, None);
+    let socket = socket.map_err(|why| failed("socket", why))?;
+    match rustix::net::connect(&socket, &to) {
+        Ok(()) | Err(Errno::INPROGRESS) => Ok(TcpStream::from(socket)),
+        Err(why) => Err(failed("connect", why)),
+    }
+}
+
 impl OutOfBand<Hw> for HwOob {
     fn listen(&self, service: Service) -> Result<HwListener> {
         let own = self.0.address().unwrap_or(IpAddr::V4(Ipv4Addr::UNSPECIFIED));
         let listener = TcpListener::bind(SocketAddr::new(own, service.0)).map_err(refused("bind"))?;
         listener.set_nonblocking(true).map_err(refused("fcntl"))?;
-        let token = self.0.reactor.watch_stream(listener.as_raw_fd())?;
+        let token = self.0.reactor.watch_stream(listener.as_fd())?;
         Ok(HwListener { listener, token, context: Rc::clone(&self.0) })
     }
 
@@ -84,7 +95,7 @@ impl fmt::Debug for HwListener {
 
 impl Drop for HwListener {
     fn drop(&mut self) {
-        self.context.reactor.forget_stream(self.listener.as_raw_fd(), self.token);
+        self.context.reactor.forget_stream(self.listener.as_fd(), self.token);
     }
 }
 
@@ -122,14 +133,14 @@ impl fmt::Debug for HwStream {
 impl HwStream {
     fn new(stream: TcpStream, context: &Rc<ContextInner>) -> Result<HwStream> {
         let _ = stream.set_nodelay(true);
-        let token = context.reactor.watch_stream(stream.as_raw_fd())?;
+        let token = context.reactor.watch_stream(stream.as_fd())?;
         Ok(HwStream { stream, token, context: Rc::clone(context) })
     }
 }
 
 impl Drop for HwStream {
     fn drop(&mut self) {
-        self.context.reactor.forget_stream(self.stream.as_raw_fd(), self.token);
+        self.context.reactor.forget_stream(self.stream.as_fd(), self.token);
     }
 }
 

@@ -403,28 +403,26 @@ impl QpHandle {
         }
         self.check_op(&wr.op)?;
         let inline = matches!(wr.data, Payload::Inline(_));
-        let (sges, len) = match wr.data {
-            Payload::None => (0, 0),
+        let len = match wr.data {
+            Payload::None => 0,
             Payload::Sge(list) => {
-                (list.len(), check_sges(&self.pd, list, self.caps.max_send_sge, |sge| batch.entry(sge))?)
+                check_sges(&self.pd, list, self.caps.max_send_sge, |sge| batch.entry(sge))?
             }
             Payload::Inline(bytes) => {
                 at_most("the length of the inline data", bytes.len() as u32, self.caps.max_inline)?;
-                if !bytes.is_empty() {
-                    batch.inline(bytes);
-                }
-                (usize::from(!bytes.is_empty()), bytes.len() as u32)
+                batch.inline(bytes);
+                bytes.len() as u32
             }
         };
         let kind = batch.describe(&wr.op);
-        check_answer(kind, inline, sges, len)?;
+        check_answer(kind, inline, entries(&wr.data), len)?;
         let name = {
             let mut ledgers = self.context().ledgers.borrow_mut();
             let (place, name) = ledgers.post(self.ledger, Side::Send)?;
             place.fill(wr.wr_id, kind, len, held_by(wr));
             name
         };
-        batch.push(name, convert::send_flags(wr.flags, inline), sges);
+        batch.push(name, convert::send_flags(wr.flags, inline));
         Ok(())
     }
 

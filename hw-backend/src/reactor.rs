@@ -4,7 +4,7 @@ use crate::ffi::{Epoll, Readiness};
 use crate::host;
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
-use std::os::fd::RawFd;
+use std::os::fd::{AsRawFd, BorrowedFd};
 use std::rc::{Rc, Weak};
 use std::task::Waker;
 use weft_verbs::{Nanos, Result};
@@ -12,6 +12,11 @@ use weft_verbs::{Nanos, Result};
 /// What is added to the number of a descriptor of verbs objects, for its token. Its readiness ends a wait and wakes no task: the node
 /// looks for itself.
 const VERBS: u64 = 1 << 63;
+
+/// The token of a descriptor of verbs objects.
+fn token_of(fd: BorrowedFd<'_>) -> u64 {
+    VERBS | fd.as_raw_fd() as u64
+}
 
 /// After how long the kernel is asked again although no wait has seen anything: for those who never wait.
 const UNSEEN: Nanos = Nanos::from_micros(250);
@@ -86,12 +91,12 @@ impl Reactor {
         })
     }
 
-    pub(crate) fn fd(&self) -> RawFd {
+    pub(crate) fn fd(&self) -> BorrowedFd<'_> {
         self.epoll.fd()
     }
 
     /// Watches a descriptor of verbs objects, which is closed before the reactor or removes itself.
-    pub(crate) fn watch(&self, fd: RawFd) -> Result<Hint> {
+    pub(crate) fn watch(&self, fd: BorrowedFd<'_>) -> Result<Hint> {
         let waited = Rc::clone(&self.waited);
         let seen = Seen { ready: Cell::new(true), asked: Cell::new(host::now()), waited };
         let hint = Hint(Rc::new(seen));
@@ -100,16 +105,16 @@ impl Reactor {
     }
 
     /// Watches one more descriptor of an object.
-    pub(crate) fn watch_beside(&self, fd: RawFd, hint: &Hint) -> Result<()> {
-        let token = VERBS | fd as u64;
+    pub(crate) fn watch_beside(&self, fd: BorrowedFd<'_>, hint: &Hint) -> Result<()> {
+        let token = token_of(fd);
         self.epoll.add(fd, token)?;
         self.hints.borrow_mut().insert(token, hint.clone());
         Ok(())
     }
 
-    pub(crate) fn forget(&self, fd: RawFd) {
+    pub(crate) fn forget(&self, fd: BorrowedFd<'_>) {
         self.epoll.remove(fd);
-        self.hints.borrow_mut().remove(&(VERBS | fd as u64));
+        self.hints.borrow_mut().remove(&token_of(fd));
     }
 
     fn fresh_token(&self) -> u64 {
@@ -119,7 +124,7 @@ impl Reactor {
     }
 
     /// Watches a descriptor as long as its source lives, which closes it.
-    pub(crate) fn watch_source(&self, fd: RawFd, source: Weak<dyn Source>) -> Result<()> {
+    pub(crate) fn watch_source(&self, fd: BorrowedFd<'_>, source: Weak<dyn Source>) -> Result<()> {
         let token = self.fresh_token();
         self.epoll.add(fd, token)?;
         self.sources.borrow_mut().insert(token, source);
@@ -127,14 +132,14 @@ impl Reactor {
     }
 
     /// Watches a byte stream: its token.
-    pub(crate) fn watch_stream(&self, fd: RawFd) -> Result<u64> {
+    pub(crate) fn watch_stream(&self, fd: BorrowedFd<'_>) -> Result<u64> {
         let token = self.fresh_token();
         self.epoll.add_edges(fd, token)?;
         self.waiting.borrow_mut().insert(token, Waiting::default());
         Ok(token)
     }
 
-    pub(crate) fn forget_stream(&self, fd: RawFd, token: u64) {
+    pub(crate) fn forget_stream(&self, fd: BorrowedFd<'_>, token: u64) {
         self.epoll.remove(fd);
         self.waiting.borrow_mut().remove(&token);
     }
@@ -167,11 +172,11 @@ impl Reactor {
         let any = !ready.is_empty();
         for Readiness { token, read, write, broken } in ready.drain(..) {
             if token & VERBS != 0 {
-                if broken {
-                    // Of a device that is gone: what it has said is read now, and it says no more.
-                    self.epoll.remove((token & !VERBS) as RawFd);
-                }
                 if let Some(hint) = self.hints.borrow().get(&token) {
+                    if broken {
+                        // Of a device that is gone: what it has said is read now, and it says no more.
+                        self.epoll.remove_number((token & !VERBS) as i32);
+                    }
                     hint.0.ready.set(true);
                 }
                 continue;
@@ -195,7 +200,7 @@ impl Reactor {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::os::fd::AsRawFd;
+    use std::os::fd::AsFd;
     use std::os::unix::net::UnixStream;
 
     /// The kernel closes a device's descriptors when it takes the device away, and a node that sleeps must not spin on them.
@@ -203,7 +208,7 @@ mod tests {
     fn a_descriptor_whose_device_is_gone_wakes_the_node_once() {
         let reactor = Reactor::new().expect("a machine with epoll");
         let (here, there) = UnixStream::pair().expect("a pair of sockets");
-        let hint = reactor.watch(here.as_raw_fd()).expect("it is open");
+        let hint = reactor.watch(here.as_fd()).expect("it is open");
         assert_eq!(hint.ask(|| None::<()>), None);
         assert!(!reactor.wait(Some(0)));
         drop(there);

@@ -4,20 +4,12 @@ use rand_xoshiro::Xoshiro256PlusPlus;
 use rand_xoshiro::rand_core::{RngCore, SeedableRng};
 use std::cell::RefCell;
 use std::rc::Rc;
-use std::sync::OnceLock;
-use std::time::Instant;
+pub use weft_verbs::machine::now;
 use weft_verbs::{Clock, Host, Nanos, Result, VerbsError, Work};
 
 /// A real machine. Work that a node names costs what it costs.
 #[derive(Clone, Debug)]
 pub struct TcpHost(Rc<RefCell<Xoshiro256PlusPlus>>);
-
-/// Time since the process first asked: the clock of every [`TcpHost`].
-pub fn now() -> Nanos {
-    static BEGAN: OnceLock<Instant> = OnceLock::new();
-    let span = BEGAN.get_or_init(Instant::now).elapsed();
-    Nanos(span.as_nanos().try_into().unwrap_or(u64::MAX))
-}
 
 impl TcpHost {
     /// Seeded by the operating system: protocols draw back-offs and incarnations from it, nothing secret.

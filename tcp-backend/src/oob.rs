@@ -4,14 +4,13 @@ use crate::device::{Inner, TcpContext};
 use crate::{Tcp, refused};
 use mio::Token;
 use mio::net;
-use rustix::net::sockopt;
 use std::fmt;
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::{Shutdown, SocketAddr};
 use std::os::unix::net::UnixStream;
 use std::rc::Rc;
 use std::task::{Context, Poll};
-use weft_verbs::silence::{BETWEEN, QUESTIONS, QUIET};
+use weft_verbs::machine::notice_death;
 use weft_verbs::{OutOfBand, Result, Service, Stream, StreamListener, VerbsError};
 
 /// The machine's network.
@@ -135,19 +134,6 @@ impl Drop for TcpStream {
     }
 }
 
-/// Has a stream break if the other machine says nothing for [`QUIET`] and all questions, whether or not it owes something; and if its program
-/// takes in nothing for as long while bytes wait for it, though the machine says that there is no room (tcp(7), `TCP_USER_TIMEOUT`).
-fn notice_death(stream: &net::TcpStream) -> io::Result<()> {
-    sockopt::set_tcp_keepidle(stream, QUIET)?;
-    sockopt::set_tcp_keepintvl(stream, BETWEEN)?;
-    sockopt::set_tcp_keepcnt(stream, QUESTIONS)?;
-    sockopt::set_socket_keepalive(stream, true)?;
-    // While bytes are on their way nothing is asked.
-    #[cfg(target_os = "linux")]
-    sockopt::set_tcp_user_timeout(stream, (QUIET + BETWEEN * QUESTIONS).as_millis() as u32)?;
-    Ok(())
-}
-
 /// What a call came to that does not block. A stream that is connecting answers like one that is full.
 fn ready<T>(result: io::Result<T>) -> Poll<io::Result<T>> {
     match result {
@@ -184,11 +170,11 @@ impl Stream for TcpStream {
 #[cfg(all(test, target_os = "linux"))]
 mod tests {
     use super::*;
+    use rustix::net::sockopt;
     use std::net::TcpListener;
-    use std::time::Duration;
 
     #[test]
-    fn a_stream_to_a_machine_that_lost_its_power_breaks_within_a_minute_at_both_ends() {
+    fn streams_are_told_to_notice_a_machine_that_lost_its_power_at_both_ends() {
         let context = TcpContext::open(None, None).expect("a machine");
         let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
         let asks = net::TcpStream::connect(listener.local_addr().expect("an address")).expect("a stream");
@@ -198,10 +184,6 @@ mod tests {
             let stream = TcpStream::new(Socket::Tcp(end), &context.0).expect("it is watched");
             let Socket::Tcp(socket) = &stream.socket else { panic!("it is none of TCP") };
             assert_eq!(sockopt::socket_keepalive(socket), Ok(true));
-            let questions = sockopt::tcp_keepintvl(socket).expect("it is set") * QUESTIONS;
-            assert_eq!(sockopt::tcp_keepcnt(socket), Ok(QUESTIONS));
-            let silence = sockopt::tcp_keepidle(socket).expect("it is set") + questions;
-            assert_eq!(silence, Duration::from_secs(40));
             assert_eq!(sockopt::tcp_user_timeout(socket), Ok(40_000));
         }
     }

@@ -39,7 +39,8 @@
 //! # Features
 //!
 //! `conformance`, off by default: the suite that tests a backend, as the module of that name. A backend's tests switch
-//! it on; a user of the contract does not compile it.
+//! it on; a user of the contract does not compile it. `machine`, off by default: what backends on real machines share, as the module of that
+//! name.
 
 #![warn(unreachable_pub)]
 
@@ -52,6 +53,8 @@ mod device;
 mod disk;
 pub mod driver;
 mod error;
+#[cfg(feature = "machine")]
+pub mod machine;
 mod memory;
 mod node;
 mod oob;

@@ -33,7 +33,8 @@ pub trait StreamListener<V: Verbs>: 'static {
     fn poll_accept(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<V::Stream>>;
 }
 
-/// A reliable byte stream, as TCP is. Its readiness steps the node and wakes the task.
+/// A reliable byte stream, as TCP is. Its readiness steps the node and wakes the task. A writer waits for its reader; on a real machine one
+/// breaks where the other end takes nothing for [`QUIET`](silence::QUIET) and all questions.
 pub trait Stream: 'static {
     /// Reads some bytes; 0 at the end of the stream.
     fn poll_read(&mut self, cx: &mut Context<'_>, into: &mut [u8]) -> Poll<io::Result<usize>>;

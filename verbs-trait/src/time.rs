@@ -90,7 +90,7 @@ impl fmt::Display for Nanos {
     }
 }
 
-/// A clock that never runs backwards.
+/// A clock that never runs backwards. On a real machine it counts the time for which the machine is suspended: leases of members run by it.
 pub trait Clock {
     /// The time now. In simulation, a node's own time: it runs ahead of the fabric's by what the node's
     /// processor has spent since its step began.

@@ -1,11 +1,11 @@
 //! What `rdma_cm` tells, and what follows from it.
 
 use super::header::{self, Header};
-use super::{Connection, Manager, RESOLVE_MS, Stage, Wanted};
+use super::{Connection, Manager, RESOLVE_MS, Stage, Wanted, cannot_be_reached};
 use crate::ffi::{CmMessage, EventKind, Failing};
 use std::io;
 use std::net::IpAddr;
-use weft_verbs::{CmEvent, CmId, Device, Modify, Mtu, QueuePair, RejectReason};
+use weft_verbs::{CmEvent, CmId, Modify, Mtu, QueuePair, RejectReason};
 
 /// Reasons of IBA 12.6.7.2 as `rdma_cm` passes them on.
 mod reason {
@@ -28,7 +28,7 @@ impl Manager {
             EventKind::Rejected => self.on_rejected(key, &message),
             EventKind::Failed(at) => self.on_failure(key, &failed(at, message.status)),
             EventKind::Disconnected => self.on_disconnected(key),
-            EventKind::DeviceRemoval => self.on_failure(key, "the device was removed"),
+            EventKind::DeviceRemoval => self.on_removal(key),
             // Address changes, ends of time-wait: nothing to do. A request is dealt with above.
             EventKind::ConnectRequest | EventKind::Other(_) => {}
         }
@@ -42,10 +42,15 @@ impl Manager {
             let _ = identity.reject(&header::encode(Header { mtu: Mtu::B256 }, &[]));
             return;
         };
+        let peer = asker(identity.peer());
+        if let Some(why) = self.misled(identity.device()) {
+            // Its answer would give the peer a queue pair's number of this device for a way to another one.
+            let _ = identity.reject(&header::encode(Header { mtu: Mtu::B256 }, &[]));
+            return self.context.trouble(cannot_be_reached(&peer, &why));
+        }
         let key = self.fresh();
         identity.rename(key);
         let wanted = Wanted { header, depth: message.initiator_depth };
-        let peer = asker(identity.peer());
         let connection = Connection {
             stage: Stage::Requested,
             identity,
@@ -72,12 +77,9 @@ impl Manager {
 
     fn on_address(&self, key: u64) {
         let Some(connection) = self.take(key, &[Stage::Resolving]) else { return };
-        let (found, ours) = (connection.identity.device(), self.context.device.name());
-        // The way begins at this device's address: another one is found where that has the same address, or this one has none.
-        if found.as_deref() != Some(ours) {
+        if let Some(why) = self.misled(connection.identity.device()) {
             self.context.found_address.misleads();
-            let via = found.unwrap_or_else(|| "no RDMA device".to_string());
-            return self.give_up(key, &connection.peer, &format!("the way leads through {via}, not {ours}"));
+            return self.give_up(key, &connection.peer, &why);
         }
         match connection.identity.resolve_route(RESOLVE_MS) {
             Ok(()) => self.put_back(key, connection),
@@ -154,6 +156,17 @@ impl Manager {
             return self.fail(key, &over, why);
         }
         self.on_disconnected(key);
+    }
+
+    /// The kernel takes a device away, and tells so of each identity that is bound to it. Where the device's driver cannot let go of
+    /// open contexts this is all that it tells: it waits until the process has closed the device (`ib_uverbs_remove_one` of Linux).
+    fn on_removal(&self, key: u64) {
+        let connection = self.connections.borrow().get(&key).map(|connection| connection.identity.device());
+        let bound = connection.or_else(|| Some(self.listeners.borrow().get(&key)?.identity.device()));
+        if bound.is_some_and(|device| self.misled(device).is_none()) {
+            self.context.removal.notice();
+        }
+        self.on_failure(key, "the device was removed");
     }
 
     fn on_disconnected(&self, key: u64) {

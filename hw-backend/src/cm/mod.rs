@@ -30,7 +30,7 @@ use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::rc::{Rc, Weak};
 use weft_verbs::{
-    CmEvent, CmId, ConnParams, ConnectionManager, MAX_PRIVATE_ACCEPT, MAX_PRIVATE_REJECT,
+    CmEvent, CmId, ConnParams, ConnectionManager, Device, MAX_PRIVATE_ACCEPT, MAX_PRIVATE_REJECT,
     MAX_PRIVATE_REQUEST, Migration, Modify, Mtu, Nanos, Psn, QpNum, QpState, QueuePair, Result, Retries,
     RnrTimer, Service, ToRtr, ToRts, VerbsError, WcOp, WorkCompletion,
 };
@@ -70,7 +70,7 @@ pub(crate) struct Manager {
 
 struct Listener {
     service: Service,
-    _identity: CmIdentity,
+    identity: CmIdentity,
 }
 
 /// Where a connection stands.
@@ -195,13 +195,21 @@ impl Manager {
         SocketAddr::new(self.context.address().unwrap_or(any), service.0)
     }
 
+    /// Why no connection can be made by an identity that is bound to this device, if it is another one than ours. The kernel goes by
+    /// addresses: another device is found where that has the same one, or ours has none.
+    fn misled(&self, bound: Option<String>) -> Option<String> {
+        let ours = self.context.device.name();
+        let through = bound.as_deref().unwrap_or("no RDMA device");
+        (through != ours).then(|| format!("the way leads through {through}, not {ours}"))
+    }
+
     fn raise(&self, event: CmEvent) {
         self.events.borrow_mut().push_back(event);
     }
 
     /// An attempt is over; says why to whoever asks the context.
     fn give_up(&self, key: u64, peer: &str, why: &str) {
-        self.context.trouble(format!("{peer} cannot be reached: {why}"));
+        self.context.trouble(cannot_be_reached(peer, why));
         self.raise(CmEvent::Unreachable { id: CmId(key) });
     }
 
@@ -251,7 +259,12 @@ impl Manager {
         let identity = CmIdentity::create(&self.channel, key).map_err(|e| e.to_string())?;
         // It is bound to our address first, which may have changed.
         let begun = identity.resolve_addr(from, to, RESOLVE_MS);
-        begun.inspect_err(|why| self.context.found_address.failed(why)).map_err(|e| e.to_string())?;
+        begun.inspect_err(|why| self.context.found_address.failed(why)).map_err(|why| match (why, from) {
+            (VerbsError::Os { errno: libc::ENODEV, .. }, Some(from)) => {
+                format!("this machine's address {} is on no RDMA device", from.ip())
+            }
+            _ => why.to_string(),
+        })?;
         let (stage, peer) = (Stage::Resolving, format!("{node} ({to})"));
         Ok(Connection { stage, identity, peer, qp: None, terms: None, wanted: None, until: None })
     }
@@ -311,6 +324,11 @@ impl Manager {
     }
 }
 
+/// What an attempt came to, for people.
+fn cannot_be_reached(peer: &str, why: &str) -> String {
+    format!("{peer} cannot be reached: {why}")
+}
+
 fn check_private(len: usize, most: usize) -> Result<()> {
     if len > most {
         let (value, bound) = (len as u64, most as u64);
@@ -340,9 +358,16 @@ impl ConnectionManager<Hw> for HwCm {
         }
         let key = this.fresh();
         let identity = CmIdentity::create(&this.channel, key)?;
-        identity.bind(this.own(service))?;
+        identity.bind(this.own(service)).map_err(|why| match why {
+            VerbsError::Os { errno: libc::ENODEV, .. } => VerbsError::Invalid("this machine's address is on no RDMA device"),
+            other => other,
+        })?;
+        // One that has no address of its own is bound to none, and takes what comes by any.
+        if identity.device().is_some_and(|bound| this.misled(Some(bound)).is_some()) {
+            return Err(VerbsError::Invalid("another RDMA device has this device's address"));
+        }
         identity.listen(BACKLOG)?;
-        this.listeners.borrow_mut().insert(key, Listener { service, _identity: identity });
+        this.listeners.borrow_mut().insert(key, Listener { service, identity });
         Ok(())
     }
 

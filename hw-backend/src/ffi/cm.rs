@@ -8,6 +8,7 @@ use crate::census::{Counted, Kind};
 use rdma_sys as sys;
 use std::ffi::CStr;
 use std::net::{IpAddr, SocketAddr};
+use std::os::fd::BorrowedFd;
 use std::ptr::NonNull;
 use std::rc::Rc;
 use weft_verbs::{Result, VerbsError};
@@ -22,15 +23,15 @@ impl CmChannel {
     pub(crate) fn create() -> Result<CmChannel> {
         // SAFETY: takes no argument.
         let ptr = unsafe { sys::rdma_create_event_channel() };
-        let ptr = NonNull::new(ptr).ok_or_else(|| refused("rdma_create_event_channel", errno()))?;
+        let ptr = NonNull::new(ptr).ok_or_else(|| refused_by_cm("rdma_create_event_channel", errno()))?;
         let channel = CmChannel { ptr, _counted: Counted::new(Kind::CmChannel) };
         set_nonblocking(channel.fd())?;
         Ok(channel)
     }
 
-    pub(crate) fn fd(&self) -> i32 {
-        // SAFETY: the channel lives; the field does not change.
-        unsafe { (*self.ptr.as_ptr()).fd }
+    pub(crate) fn fd(&self) -> BorrowedFd<'_> {
+        // SAFETY: the channel lives, and closes its descriptor as it is destroyed; the field does not change.
+        unsafe { BorrowedFd::borrow_raw((*self.ptr.as_ptr()).fd) }
     }
 }
 
@@ -304,7 +305,16 @@ impl Drop for CmIdentity {
 
 /// For calls that answer 0, or -1 with an errno.
 fn done(call: &'static str, answer: i32) -> Result<()> {
-    if answer == 0 { Ok(()) } else { Err(refused(call, errno())) }
+    if answer == 0 { Ok(()) } else { Err(refused_by_cm(call, errno())) }
+}
+
+/// What an errno of a call of `librdmacm` means in the contract. ENODEV says there that an address is on no RDMA device
+/// (`cma_acquire_dev_by_src_ip` of Linux): no device is gone for that.
+pub(crate) fn refused_by_cm(call: &'static str, errno: i32) -> VerbsError {
+    match errno {
+        libc::ENODEV => VerbsError::Os { call, errno },
+        other => refused(call, other),
+    }
 }
 
 impl CmChannel {

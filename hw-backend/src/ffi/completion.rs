@@ -6,9 +6,10 @@ use crate::census::{Counted, Kind};
 use rdma_sys as sys;
 use std::cell::Cell;
 use std::mem::MaybeUninit;
+use std::os::fd::BorrowedFd;
 use std::ptr::NonNull;
 use std::rc::Rc;
-use weft_verbs::Result;
+use weft_verbs::{Caps, Result, VerbsError};
 
 /// A completion channel, which does not block.
 pub(crate) struct Channel {
@@ -27,9 +28,9 @@ impl Channel {
         Ok(channel)
     }
 
-    pub(crate) fn fd(&self) -> i32 {
-        // SAFETY: the channel lives; the field does not change.
-        unsafe { (*self.ptr.as_ptr()).fd }
+    pub(crate) fn fd(&self) -> BorrowedFd<'_> {
+        // SAFETY: the channel lives, and closes its descriptor as it is destroyed; the field does not change.
+        unsafe { BorrowedFd::borrow_raw((*self.ptr.as_ptr()).fd) }
     }
 
     pub(crate) fn is_in(&self, context: &Rc<Context>) -> bool {
@@ -171,7 +172,11 @@ impl Cq {
         // SAFETY: the queue lives.
         let answer = unsafe { sys::ibv_resize_cq(self.ptr.as_ptr(), cqe as i32) };
         self.learn_capacity();
-        zero("ibv_resize_cq", answer)
+        // Only the driver knows (irdma's, of the X722).
+        zero("ibv_resize_cq", answer).map_err(|why| match why {
+            VerbsError::Os { errno: libc::EOPNOTSUPP | libc::ENOSYS, .. } => VerbsError::Unsupported(Caps::CQ_RESIZE),
+            other => other,
+        })
     }
 }
 

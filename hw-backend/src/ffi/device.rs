@@ -6,6 +6,7 @@ use crate::census::{Counted, Kind};
 use rdma_sys as sys;
 use std::ffi::CStr;
 use std::mem::MaybeUninit;
+use std::os::fd::BorrowedFd;
 use std::ptr::NonNull;
 use std::rc::Rc;
 use weft_verbs::Result;
@@ -130,9 +131,9 @@ pub(crate) struct RawAsync {
 }
 
 impl Context {
-    pub(crate) fn async_fd(&self) -> i32 {
-        // SAFETY: the context is open; the field does not change.
-        unsafe { (*self.ptr.as_ptr()).async_fd }
+    pub(crate) fn async_fd(&self) -> BorrowedFd<'_> {
+        // SAFETY: the context is open, and closes its descriptor as it is closed; the field does not change.
+        unsafe { BorrowedFd::borrow_raw((*self.ptr.as_ptr()).async_fd) }
     }
 
     pub(crate) fn limits(&self) -> Result<DeviceLimits> {

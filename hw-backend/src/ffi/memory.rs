@@ -1,6 +1,6 @@
 //! Protection domains and registered memory.
 
-use super::{Context, errno, refused};
+use super::{Context, errno, refused, zero};
 use crate::census::{self, Counted, Kind};
 use rdma_sys as sys;
 use std::alloc::{Layout, alloc_zeroed, dealloc};
@@ -104,6 +104,8 @@ pub(crate) struct Mr {
     len: usize,
     /// Its ranges that are registered as regions of their own: first byte and length.
     lent: RefCell<Vec<(usize, usize)>>,
+    /// The adapter did not let go of one of those: its memory is never given back.
+    keeps: Cell<bool>,
     lkey: u32,
     rkey: u32,
     pd: Rc<Pd>,
@@ -152,8 +154,9 @@ impl Mr {
         // SAFETY: the region was just registered; its keys do not change.
         let (lkey, rkey) = unsafe { ((*ptr.as_ptr()).lkey, (*ptr.as_ptr()).rkey) };
         let counted = Counted::new(Kind::Mr);
-        let lent = RefCell::default();
-        Ok(Mr { ptr: Cell::new(Some(ptr)), backing: Some(backing), start, len, lent, lkey, rkey, pd: Rc::clone(pd), _counted: counted })
+        let (ptr, pd) = (Cell::new(Some(ptr)), Rc::clone(pd));
+        let (lent, keeps) = (RefCell::default(), Cell::new(false));
+        Ok(Mr { ptr, backing: Some(backing), start, len, lent, keeps, lkey, rkey, pd, _counted: counted })
     }
 
     /// Ends the registration, if it has not ended; when this returns, the adapter reaches nothing of it (`ibv_dereg_mr` is
@@ -161,13 +164,9 @@ impl Mr {
     pub(crate) fn deregister(&self) -> Result<()> {
         let Some(ptr) = self.ptr.get() else { return Ok(()) };
         // SAFETY: registered by `register`, and not deregistered before: the pointer is taken out on success.
-        match unsafe { sys::ibv_dereg_mr(ptr.as_ptr()) } {
-            0 => {
-                self.ptr.set(None);
-                Ok(())
-            }
-            why => Err(refused("ibv_dereg_mr", why)),
-        }
+        zero("ibv_dereg_mr", unsafe { sys::ibv_dereg_mr(ptr.as_ptr()) })?;
+        self.ptr.set(None);
+        Ok(())
     }
 
     /// Whether the adapter knows it.
@@ -356,15 +355,17 @@ impl weft_store::Memory for FileTransfer {
 impl Drop for Mr {
     fn drop(&mut self) {
         let ended = self.deregister();
-        let backing = self.backing.take();
-        if let Err(why) = ended {
-            // The adapter may still write there: memory that it holds is never given back. That one which is gone refuses is nobody's fault.
-            if why != VerbsError::DeviceGone {
-                census::leaked();
-            }
-            std::mem::forget(backing);
-        } else if let Some(Backing::Part(of, at, len)) = backing {
-            of.lent.borrow_mut().retain(|lent| *lent != (at, len));
+        // That an adapter which is gone refuses is nobody's fault.
+        if ended.is_err_and(|why| why != VerbsError::DeviceGone) {
+            census::leaked();
+        }
+        let refused = self.is_registered();
+        match self.backing.take() {
+            // The adapter may still write there: memory that it holds is never given back. A part has none of its own.
+            Some(Backing::Part(of, ..)) if refused => of.keeps.set(true),
+            Some(Backing::Part(of, at, len)) => of.lent.borrow_mut().retain(|lent| *lent != (at, len)),
+            memory if refused || self.keeps.get() => std::mem::forget(memory),
+            _ => {}
         }
     }
 }

@@ -21,22 +21,21 @@ mod os;
 mod post;
 mod qp;
 
+#[cfg(test)]
+pub(crate) use cm::refused_by_cm;
 pub(crate) use cm::{CmChannel, CmIdentity, CmMessage, ConnectionOffer, EventKind, Failing};
 pub(crate) use completion::{Channel, Cq, RawWc, WcRoom};
 pub(crate) use device::{Context, Device, DeviceLimits, devices};
 pub(crate) use memory::{Mr, Pd, TransferGuard};
 #[cfg(feature = "suite")]
 pub use os::cycles;
-pub(crate) use os::{
-    Alarm, Epoll, Readiness, connect_without_waiting, interface_address, monotonic, notice_death, own_addresses,
-    random_seed,
-};
+pub(crate) use os::{Alarm, Epoll, Readiness, interface_address, own_addresses};
 pub(crate) use post::{RawSge, RecvBatch, RecvRoom, SendBatch, SendRoom};
 pub(crate) use qp::{Ah, Attributes, Qp, QpSizes, Queried, Srq, Vector};
 
 use weft_verbs::VerbsError;
 
-/// What an errno of a call means in the contract.
+/// What an errno of a call of `libibverbs`, or of the system, means in the contract.
 pub(crate) fn refused(call: &'static str, errno: i32) -> VerbsError {
     match errno {
         libc::EIO | libc::ENODEV => VerbsError::DeviceGone,

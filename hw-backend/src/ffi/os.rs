@@ -1,20 +1,22 @@
 //! The little that is needed of the operating system beside verbs.
 
 use super::{errno, refused};
-use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpStream};
-use std::os::fd::{AsRawFd, FromRawFd, RawFd};
+use rustix::event::epoll::{self, CreateFlags, Event, EventData, EventFlags};
+use rustix::event::{PollFd, PollFlags, Timespec};
+use rustix::io::Errno;
+use rustix::time::{Itimerspec, TimerfdFlags, TimerfdTimerFlags, timerfd_create, timerfd_settime};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
-use weft_verbs::{Result, silence};
+use weft_verbs::{Result, VerbsError};
 
-pub(super) fn set_nonblocking(fd: RawFd) -> Result<()> {
-    // SAFETY: `fcntl` on a descriptor touches no memory of ours.
-    let flags = unsafe { libc::fcntl(fd, libc::F_GETFL) };
-    // SAFETY: as above.
-    if flags < 0 || unsafe { libc::fcntl(fd, libc::F_SETFL, flags | libc::O_NONBLOCK) } < 0 {
-        return Err(refused("fcntl", errno()));
-    }
-    Ok(())
+/// An error of rustix's.
+fn failed(call: &'static str) -> impl Fn(Errno) -> VerbsError {
+    move |errno| refused(call, errno.raw_os_error())
+}
+
+pub(super) fn set_nonblocking(fd: BorrowedFd<'_>) -> Result<()> {
+    rustix::io::ioctl_fionbio(fd, true).map_err(failed("ioctl"))
 }
 
 /// The processor's cycle counter, where it has one that programs may read: what `perftest` measures with.
@@ -25,45 +27,6 @@ pub fn cycles() -> Option<u64> {
     return Some(unsafe { core::arch::x86_64::_rdtsc() });
     #[cfg(not(target_arch = "x86_64"))]
     None
-}
-
-/// Begins a TCP connection: the stream can be written once it stands.
-pub(crate) fn connect_without_waiting(to: SocketAddr) -> Result<TcpStream> {
-    let family = if to.is_ipv4() { libc::AF_INET } else { libc::AF_INET6 };
-    // SAFETY: touches no memory of ours.
-    let fd = unsafe { libc::socket(family, libc::SOCK_STREAM | libc::SOCK_NONBLOCK | libc::SOCK_CLOEXEC, 0) };
-    if fd < 0 {
-        return Err(refused("socket", errno()));
-    }
-    // SAFETY: a socket that was just made and is nobody else's; the stream closes it.
-    let stream = unsafe { TcpStream::from_raw_fd(fd) };
-    let mut raw = RawAddress::new(to);
-    // SAFETY: the address is whole, by its family, and lives for the call.
-    let answer = unsafe { libc::connect(fd, raw.as_ptr().cast(), raw.len(to)) };
-    if answer < 0 && errno() != libc::EINPROGRESS {
-        return Err(refused("connect", errno()));
-    }
-    Ok(stream)
-}
-
-/// Has a stream of TCP break if the other machine says nothing for so long, though it owes nothing. (A writer waits for its reader for as
-/// long as that takes, so nothing bounds the time for which bytes are on their way.)
-pub(crate) fn notice_death(stream: &TcpStream) -> Result<()> {
-    let seconds = |span: Duration| span.as_secs() as libc::c_int;
-    for (level, option, value) in [
-        (libc::IPPROTO_TCP, libc::TCP_KEEPIDLE, seconds(silence::QUIET)),
-        (libc::IPPROTO_TCP, libc::TCP_KEEPINTVL, seconds(silence::BETWEEN)),
-        (libc::IPPROTO_TCP, libc::TCP_KEEPCNT, silence::QUESTIONS as libc::c_int),
-        (libc::SOL_SOCKET, libc::SO_KEEPALIVE, 1),
-    ] {
-        let len = size_of_val(&value) as libc::socklen_t;
-        // SAFETY: the value is one number, and lives for the call.
-        let set = unsafe { libc::setsockopt(stream.as_raw_fd(), level, option, (&raw const value).cast(), len) };
-        if set != 0 {
-            return Err(refused("setsockopt", errno()));
-        }
-    }
-    Ok(())
 }
 
 /// The first IPv4 address of a network interface.
@@ -151,72 +114,33 @@ impl RawAddress {
     pub(super) fn as_ptr(&mut self) -> *mut libc::sockaddr {
         (&raw mut *self).cast()
     }
-
-    fn len(&self, of: SocketAddr) -> libc::socklen_t {
-        let len = if of.is_ipv4() { size_of::<libc::sockaddr_in>() } else { size_of::<libc::sockaddr_in6>() };
-        len as libc::socklen_t
-    }
-}
-
-/// The clock that never goes back, and that counts the time for which the machine was suspended: a lease that others have waited for has
-/// run out as it wakes.
-const CLOCK: libc::clockid_t = libc::CLOCK_BOOTTIME;
-
-/// Nanoseconds of that clock.
-#[inline]
-pub(crate) fn monotonic() -> u64 {
-    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-    // SAFETY: the place is a timespec. This clock is there on every Linux since 2.6.39 (man 2 clock_gettime), so the call does not fail.
-    unsafe { libc::clock_gettime(CLOCK, &raw mut time) };
-    time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
-}
-
-/// A word that differs from process to process.
-pub(crate) fn random_seed() -> Result<u64> {
-    let mut word = 0u64;
-    // SAFETY: the place has 8 bytes.
-    let got = unsafe { libc::getrandom((&raw mut word).cast(), 8, 0) };
-    // So few bytes come in whole or not at all (man 2 getrandom).
-    if got == 8 { Ok(word) } else { Err(refused("getrandom", errno())) }
 }
 
 /// A descriptor that becomes ready at a moment.
-pub(crate) struct Alarm(RawFd);
+pub(crate) struct Alarm(OwnedFd);
 
 impl Alarm {
     pub(crate) fn new() -> Result<Alarm> {
-        // SAFETY: touches no memory of ours.
-        let fd =
-            unsafe { libc::timerfd_create(CLOCK, libc::TFD_NONBLOCK | libc::TFD_CLOEXEC) };
-        if fd < 0 { Err(refused("timerfd_create", errno())) } else { Ok(Alarm(fd)) }
+        // It counts the time for which the machine was suspended, as the clock of nodes does.
+        let clock = rustix::time::TimerfdClockId::Boottime;
+        let made = timerfd_create(clock, TimerfdFlags::NONBLOCK | TimerfdFlags::CLOEXEC);
+        made.map(Alarm).map_err(failed("timerfd_create"))
     }
 
-    pub(crate) fn fd(&self) -> RawFd {
-        self.0
+    pub(crate) fn fd(&self) -> BorrowedFd<'_> {
+        self.0.as_fd()
     }
 
     /// Sets it off after a span; 0 never. Once it has rung it is ready until it is set again: nobody reads it.
     pub(crate) fn set(&self, nanos: u64) {
-        let zero = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-        let value = libc::timespec {
-            tv_sec: (nanos / 1_000_000_000) as libc::time_t,
-            tv_nsec: (nanos % 1_000_000_000) as libc::c_long,
-        };
-        let when = libc::itimerspec { it_interval: zero, it_value: value };
-        // SAFETY: the structure lives for the call; no old value is asked for.
-        unsafe { libc::timerfd_settime(self.0, 0, &when, std::ptr::null_mut()) };
-    }
-}
-
-impl Drop for Alarm {
-    fn drop(&mut self) {
-        // SAFETY: opened by `new`, closed once.
-        unsafe { libc::close(self.0) };
+        let when = Itimerspec { it_interval: timespec(0), it_value: timespec(nanos) };
+        // The descriptor is a timer's, and the span is one.
+        let _ = timerfd_settime(&self.0, TimerfdTimerFlags::empty(), &when);
     }
 }
 
 /// Waits for any of several descriptors.
-pub(crate) struct Epoll(RawFd);
+pub(crate) struct Epoll(OwnedFd);
 
 /// What a descriptor is ready for.
 #[derive(Clone, Copy, Debug)]
@@ -231,43 +155,38 @@ pub(crate) struct Readiness {
 
 impl Epoll {
     pub(crate) fn new() -> Result<Epoll> {
-        // SAFETY: touches no memory of ours.
-        let fd = unsafe { libc::epoll_create1(libc::EPOLL_CLOEXEC) };
-        if fd < 0 { Err(refused("epoll_create1", errno())) } else { Ok(Epoll(fd)) }
+        epoll::create(CreateFlags::CLOEXEC).map(Epoll).map_err(failed("epoll_create1"))
     }
 
-    pub(crate) fn fd(&self) -> RawFd {
-        self.0
-    }
-
-    fn control(&self, what: i32, fd: RawFd, events: i32, token: u64) -> Result<()> {
-        let mut event = libc::epoll_event { events: events as u32, u64: token };
-        // SAFETY: the event is valid for the call; a descriptor that is closed already is refused with an errno.
-        if unsafe { libc::epoll_ctl(self.0, what, fd, &mut event) } < 0 {
-            return Err(refused("epoll_ctl", errno()));
-        }
-        Ok(())
+    pub(crate) fn fd(&self) -> BorrowedFd<'_> {
+        self.0.as_fd()
     }
 
     /// Watches a descriptor for reading, as long as it is ready.
-    pub(crate) fn add(&self, fd: RawFd, token: u64) -> Result<()> {
-        self.control(libc::EPOLL_CTL_ADD, fd, libc::EPOLLIN, token)
+    pub(crate) fn add(&self, fd: BorrowedFd<'_>, token: u64) -> Result<()> {
+        epoll::add(&self.0, fd, EventData::new_u64(token), EventFlags::IN).map_err(failed("epoll_ctl"))
     }
 
     /// Watches a descriptor for reading and writing, at each change.
-    pub(crate) fn add_edges(&self, fd: RawFd, token: u64) -> Result<()> {
-        let edges = libc::EPOLLIN | libc::EPOLLOUT | libc::EPOLLRDHUP | libc::EPOLLET;
-        self.control(libc::EPOLL_CTL_ADD, fd, edges, token)
+    pub(crate) fn add_edges(&self, fd: BorrowedFd<'_>, token: u64) -> Result<()> {
+        let edges = EventFlags::IN | EventFlags::OUT | EventFlags::RDHUP | EventFlags::ET;
+        epoll::add(&self.0, fd, EventData::new_u64(token), edges).map_err(failed("epoll_ctl"))
     }
 
     /// Forgets a descriptor, before it is closed.
-    pub(crate) fn remove(&self, fd: RawFd) {
-        let _ = self.control(libc::EPOLL_CTL_DEL, fd, 0, 0);
+    pub(crate) fn remove(&self, fd: BorrowedFd<'_>) {
+        let _ = epoll::delete(&self.0, fd);
+    }
+
+    /// Forgets the descriptor of that number, which is watched.
+    pub(crate) fn remove_number(&self, fd: RawFd) {
+        // SAFETY: who watches a descriptor forgets it before it is closed, so it is open.
+        self.remove(unsafe { BorrowedFd::borrow_raw(fd) });
     }
 
     /// Waits until a descriptor is ready or the time is over; `None` is for ever. A signal ends the wait.
     pub(crate) fn wait(&self, nanos: Option<u64>, ready: &mut Vec<Readiness>) {
-        let mut events = [libc::epoll_event { events: 0, u64: 0 }; MOST];
+        let mut events = [Event { flags: EventFlags::empty(), data: EventData::new_u64(0) }; MOST];
         ready.clear();
         let n = match nanos {
             Some(0) => self.look(&mut events),
@@ -277,11 +196,11 @@ impl Epoll {
             }),
         };
         for event in &events[..n] {
-            let (flags, token) = (event.events, event.u64);
-            let has = |what: i32| flags & what as u32 != 0;
-            let broken = has(libc::EPOLLERR) || has(libc::EPOLLHUP);
-            let read = broken || has(libc::EPOLLIN) || has(libc::EPOLLRDHUP);
-            ready.push(Readiness { token, read, write: broken || has(libc::EPOLLOUT), broken });
+            let (flags, data) = (event.flags, event.data);
+            let has = |what| flags.intersects(what);
+            let broken = has(EventFlags::ERR | EventFlags::HUP);
+            let read = broken || has(EventFlags::IN | EventFlags::RDHUP);
+            ready.push(Readiness { token: data.u64(), read, write: broken || has(EventFlags::OUT), broken });
         }
     }
 }
@@ -290,11 +209,9 @@ impl Epoll {
 const MOST: usize = 32;
 
 /// A span as the kernel takes it, at most 68 years.
-fn timespec(nanos: u64) -> libc::timespec {
-    libc::timespec {
-        tv_sec: (nanos / 1_000_000_000).min(i32::MAX as u64) as libc::time_t,
-        tv_nsec: (nanos % 1_000_000_000) as libc::c_long,
-    }
+fn timespec(nanos: u64) -> Timespec {
+    let (seconds, rest) = (nanos / 1_000_000_000, nanos % 1_000_000_000);
+    Timespec { tv_sec: seconds.min(i32::MAX as u64) as _, tv_nsec: rest as _ }
 }
 
 /// Whether a call that failed with that can never succeed. A signal ends a wait, and the next one waits again; whatever else a kernel or a
@@ -305,15 +222,14 @@ fn is_missing(errno: i32) -> bool {
 
 impl Epoll {
     /// What is ready now: how many events.
-    fn look(&self, events: &mut [libc::epoll_event; MOST]) -> usize {
-        // SAFETY: the array has `MOST` places.
-        let n = unsafe { libc::epoll_wait(self.0, events.as_mut_ptr(), MOST as i32, 0) };
-        usize::try_from(n).unwrap_or(0)
+    fn look(&self, events: &mut [Event; MOST]) -> usize {
+        epoll::wait(&self.0, events, Some(&timespec(0))).unwrap_or(0)
     }
 
-    /// Waits by `epoll_pwait2`, which counts in nanoseconds: how many events. `None` where the kernel does not have it (before 5.11), or
+    /// Waits by `epoll_pwait2`, which counts in nanoseconds (rustix asks for it where it is told that every kernel has it, and for milliseconds
+    /// elsewhere): how many events. `None` where the kernel does not have it (before 5.11), or
     /// a filter of system calls does not let it pass.
-    fn sleep(&self, nanos: Option<u64>, events: &mut [libc::epoll_event; MOST]) -> Option<usize> {
+    fn sleep(&self, nanos: Option<u64>, events: &mut [Event; MOST]) -> Option<usize> {
         static MISSING: AtomicBool = AtomicBool::new(false);
         if MISSING.load(Ordering::Relaxed) {
             return None;
@@ -321,9 +237,10 @@ impl Epoll {
         let span = nanos.map(timespec);
         let span = span.as_ref().map_or(std::ptr::null(), std::ptr::from_ref);
         let (most, no_mask) = (MOST as i32, std::ptr::null::<libc::sigset_t>());
-        // SAFETY: the array has `MOST` places; the span, if any, lives for the call; no signal mask.
+        // SAFETY: the array has `MOST` places, each laid out as the kernel's; so is the span, which lives for the call, if there is one; no
+        // signal mask.
         let n = unsafe {
-            libc::syscall(libc::SYS_epoll_pwait2, self.0, events.as_mut_ptr(), most, span, no_mask, 0_usize)
+            libc::syscall(libc::SYS_epoll_pwait2, self.0.as_raw_fd(), events.as_mut_ptr(), most, span, no_mask, 0_usize)
         };
         if n < 0 && is_missing(errno()) {
             MISSING.store(true, Ordering::Relaxed);
@@ -334,18 +251,8 @@ impl Epoll {
 
     /// `epoll_wait` counts in milliseconds, a thousand round trips: `ppoll` on the epoll descriptor counts finer.
     fn sleep_beside(&self, nanos: Option<u64>) {
-        let mut on = libc::pollfd { fd: self.0, events: libc::POLLIN, revents: 0 };
         let span = nanos.map(timespec);
-        let span = span.as_ref().map_or(std::ptr::null(), std::ptr::from_ref);
-        // SAFETY: one descriptor's record; the span, if any, lives for the call; no signal mask.
-        unsafe { libc::ppoll(&mut on, 1, span, std::ptr::null()) };
-    }
-}
-
-impl Drop for Epoll {
-    fn drop(&mut self) {
-        // SAFETY: opened by `new`, closed once.
-        unsafe { libc::close(self.0) };
+        let _ = rustix::event::poll(&mut [PollFd::new(&self.0, PollFlags::IN)], span.as_ref());
     }
 }
 
@@ -368,29 +275,6 @@ mod tests {
         let mut none = RawAddress::new(SocketAddr::new(Ipv4Addr::LOCALHOST.into(), 7));
         none.v4.sin_family = libc::AF_UNSPEC as libc::sa_family_t;
         assert_eq!(none.ip(), None);
-    }
-
-    fn option(stream: &TcpStream, level: libc::c_int, option: libc::c_int) -> libc::c_int {
-        let (mut value, mut len) = (0, size_of::<libc::c_int>() as libc::socklen_t);
-        let place = (&raw mut value).cast();
-        // SAFETY: the place is one number, and its length beside it.
-        let got = unsafe { libc::getsockopt(stream.as_raw_fd(), level, option, place, &raw mut len) };
-        assert_eq!(got, 0);
-        value
-    }
-
-    #[test]
-    fn a_silent_stream_to_a_machine_that_lost_its_power_breaks_within_a_minute_at_both_ends() {
-        let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
-        let asks = connect_without_waiting(listener.local_addr().expect("an address")).expect("a stream");
-        let (asked, _) = listener.accept().expect("it comes");
-        for stream in [asks, asked] {
-            notice_death(&stream).expect("a stream of TCP");
-            assert_eq!(option(&stream, libc::SOL_SOCKET, libc::SO_KEEPALIVE), 1);
-            let of_tcp = |which| option(&stream, libc::IPPROTO_TCP, which);
-            let questions = of_tcp(libc::TCP_KEEPINTVL) * of_tcp(libc::TCP_KEEPCNT);
-            assert_eq!(of_tcp(libc::TCP_KEEPIDLE) + questions, 40);
-        }
     }
 
     #[test]

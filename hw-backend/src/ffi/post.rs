@@ -48,6 +48,8 @@ struct List<'r, W> {
     sges: *mut sys::ibv_sge,
     wr_count: usize,
     sge_count: usize,
+    /// Where the entries begin of the request that is added next.
+    first_sge: usize,
     _room: PhantomData<&'r mut Room<W>>,
 }
 
@@ -55,7 +57,7 @@ impl<'r, W> List<'r, W> {
     #[inline]
     fn new(room: &'r mut Room<W>) -> Self {
         let (wrs, sges) = (room.wrs.as_mut_ptr().cast(), room.sges.as_mut_ptr().cast());
-        List { wrs, sges, wr_count: 0, sge_count: 0, _room: PhantomData }
+        List { wrs, sges, wr_count: 0, sge_count: 0, first_sge: 0, _room: PhantomData }
     }
 
     /// Whether a request with so many entries fits.
@@ -64,8 +66,13 @@ impl<'r, W> List<'r, W> {
         self.wr_count < WRS && self.sge_count + sges <= SGES
     }
 
+    /// An entry of the request that is added next. An empty one is left out: some adapters read a length of 0 as 2 GiB (mlx4 and mlx5, in
+    /// receives of a shared queue).
     #[inline]
     fn entry(&mut self, RawSge { addr, len, lkey }: RawSge) {
+        if len == 0 {
+            return;
+        }
         assert!(self.sge_count < SGES, "the caller has asked whether it fits");
         // SAFETY: a place of the room's, as just asserted.
         unsafe { self.sges.add(self.sge_count).write(sys::ibv_sge { addr, length: len, lkey }) };
@@ -80,24 +87,23 @@ impl<'r, W> List<'r, W> {
         unsafe { self.wrs.add(self.wr_count) }
     }
 
-    /// Takes the next request's place: the place, the one before it, and the last `sges` entries, which are the
-    /// request's.
+    /// Takes the next request's place: the place, the one before it, and its entries, of which there are so many.
     #[inline]
-    fn push(&mut self, sges: usize) -> (*mut W, Option<*mut W>, *mut sys::ibv_sge) {
+    fn push(&mut self) -> (*mut W, Option<*mut W>, *mut sys::ibv_sge, i32) {
         let (number, place) = (self.wr_count, self.place());
-        assert!(sges <= self.sge_count, "a request's entries come before it");
+        let first = std::mem::replace(&mut self.first_sge, self.sge_count);
         self.wr_count += 1;
-        // SAFETY: places of the room's: there is a request before, and there are so many entries.
+        // SAFETY: places of the room's: there is a request before, and the first entry's place is not behind the last one's.
         unsafe {
             let before = number.checked_sub(1).map(|before| self.wrs.add(before));
-            (place, before, self.sges.add(self.sge_count - sges))
+            (place, before, self.sges.add(first), (self.sge_count - first) as i32)
         }
     }
 
     /// Empties the list: its first request, and how many it had.
     #[inline]
     fn take(&mut self) -> (*mut W, usize) {
-        self.sge_count = 0;
+        (self.sge_count, self.first_sge) = (0, 0);
         (self.wrs, std::mem::take(&mut self.wr_count))
     }
 }
@@ -187,10 +193,10 @@ impl<'r, 'a> SendBatch<'r, 'a> {
         }
     }
 
-    /// Adds the request that was described last; its entries are the last `sges` ones.
+    /// Adds the request that was described last, with the entries since the one before.
     #[inline]
-    pub(crate) fn push(&mut self, wr_id: u64, flags: u32, sges: usize) {
-        let (place, before, entries) = self.list.push(sges);
+    pub(crate) fn push(&mut self, wr_id: u64, flags: u32) {
+        let (place, before, entries, count) = self.list.push();
         // SAFETY: the place is a request's, in which `describe` has written what it does: with that, every field is
         // written that providers read for these operations; those of extended connections, memory windows and
         // segmentation stay unwritten and are never read as Rust values. The request before it is whole.
@@ -198,7 +204,7 @@ impl<'r, 'a> SendBatch<'r, 'a> {
             (&raw mut (*place).wr_id).write(wr_id);
             (&raw mut (*place).next).write(std::ptr::null_mut());
             (&raw mut (*place).sg_list).write(entries);
-            (&raw mut (*place).num_sge).write(sges as i32);
+            (&raw mut (*place).num_sge).write(count);
             (&raw mut (*place).send_flags).write(flags);
             if let Some(before) = before {
                 (&raw mut (*before).next).write(place);
@@ -261,14 +267,12 @@ impl<'r> RecvBatch<'r> {
     /// Adds a request.
     #[inline]
     pub(crate) fn push(&mut self, wr_id: u64, list: impl Iterator<Item = RawSge>) {
-        let before = self.0.sge_count;
         list.for_each(|entry| self.0.entry(entry));
-        let count = self.0.sge_count - before;
-        let (place, before, sg_list) = self.0.push(count);
+        let (place, before, sg_list, num_sge) = self.0.push();
         let next = std::ptr::null_mut();
         // SAFETY: the place is a request's; the one before it was written by an earlier call.
         unsafe {
-            place.write(sys::ibv_recv_wr { wr_id, next, sg_list, num_sge: count as i32 });
+            place.write(sys::ibv_recv_wr { wr_id, next, sg_list, num_sge });
             if let Some(before) = before {
                 (*before).next = place;
             }
@@ -298,5 +302,33 @@ impl<'r> RecvBatch<'r> {
         // SAFETY: as in `post`.
         let answer = unsafe { sys::ibv_post_srq_recv(srq.ptr.as_ptr(), first, &mut bad) };
         if answer == 0 { Ok(()) } else { Err((accepted(first, bad, count), answer)) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A list's requests as the adapter is given them: the lengths of each one's entries.
+    fn given(batch: &RecvBatch<'_>) -> Vec<Vec<u32>> {
+        let number = |n| {
+            // SAFETY: `push` has written so many requests, and each one's entries before it.
+            unsafe {
+                let wr = &*batch.0.wrs.add(n);
+                std::slice::from_raw_parts(wr.sg_list, wr.num_sge as usize).iter().map(|sge| sge.length).collect()
+            }
+        };
+        (0..batch.len()).map(number).collect()
+    }
+
+    #[test]
+    fn an_adapter_is_given_no_empty_range() {
+        let mut room = RecvRoom::new();
+        let mut batch = RecvBatch::new(&mut room);
+        let lists: [&[u32]; 4] = [&[0, 8, 0, 4], &[], &[0], &[2, 0]];
+        for (name, lengths) in lists.into_iter().enumerate() {
+            batch.push(name as u64, lengths.iter().map(|&len| RawSge { addr: 4_096, len, lkey: 7 }));
+        }
+        assert_eq!(given(&batch), [vec![8, 4], vec![], vec![], vec![2]]);
     }
 }

@@ -1,6 +1,6 @@
 //! The node's completion queues: as many as its queue pairs need, so that none can overrun.
 
-use super::ledger::QueueId;
+use super::ledger::{Closing, QueueId};
 use std::hash::{Hash, Hasher};
 use weft_verbs::{Arm, CompletionQueue, Context, CqId, Result, Verbs, VerbsError, WorkCompletion};
 
@@ -17,8 +17,8 @@ struct Entry<V: Verbs> {
     resting: u32,
     /// How many of those are connected, so that a peer may send over them.
     listening: u32,
-    /// Queue pairs that have drawn their last receive from the shared queue whose completions are here: those of theirs may be among them.
-    ending: Vec<QueueId>,
+    /// Queue pairs whose last completions of a kind are here, if they have any left.
+    ending: Vec<(QueueId, Closing)>,
     armed: bool,
     /// Its adapter has failed: it may refuse what it likes.
     lost: bool,
@@ -55,8 +55,8 @@ pub(super) struct Refused {
 /// The completion queues of a node.
 pub(super) struct Cqs<V: Verbs> {
     entries: Vec<Entry<V>>,
-    /// Queue pairs whose last completion was taken, since somebody asked.
-    ended: Vec<QueueId>,
+    /// Queue pairs whose last completion of a kind was taken, since somebody asked.
+    ended: Vec<(QueueId, Closing)>,
 }
 
 /// What a round of polling found.
@@ -144,18 +144,19 @@ impl<V: Verbs> Cqs<V> {
         }
     }
 
-    /// A queue pair draws no more receives whose completions are in this queue. It has ended once the queue was found empty.
-    pub(super) fn end(&mut self, index: usize, queue: QueueId) {
+    /// Nothing of a queue pair completes any more that is of this kind, in this queue: once the queue was found empty all of it is known
+    /// (IBA 10.3.1).
+    pub(super) fn end(&mut self, index: usize, queue: QueueId, kind: Closing) {
         match self.entries.get_mut(index) {
-            Some(entry) => entry.ending.push(queue),
-            None => self.ended.push(queue),
+            Some(entry) => entry.ending.push((queue, kind)),
+            None => self.ended.push((queue, kind)),
         }
     }
 
     /// A queue pair is gone: its name may be another one's.
-    pub(super) fn forget(&mut self, index: usize, queue: QueueId) {
-        let ending = self.entries.get_mut(index).map(|entry| &mut entry.ending);
-        ending.into_iter().chain([&mut self.ended]).for_each(|queues| queues.retain(|other| *other != queue));
+    pub(super) fn forget(&mut self, queue: QueueId) {
+        let ending = self.entries.iter_mut().map(|entry| &mut entry.ending);
+        ending.chain([&mut self.ended]).for_each(|queues| queues.retain(|(other, _)| *other != queue));
     }
 
     /// Whether a queue is to be polled until it is found empty, whatever else there is to wait for.
@@ -163,8 +164,8 @@ impl<V: Verbs> Cqs<V> {
         self.entries.iter().any(|entry| !entry.ending.is_empty())
     }
 
-    /// The queue pairs that have ended since the last call.
-    pub(super) fn take_ended(&mut self) -> Vec<QueueId> {
+    /// The queue pairs of which nothing of a kind is left, since the last call.
+    pub(super) fn take_ended(&mut self) -> Vec<(QueueId, Closing)> {
         std::mem::take(&mut self.ended)
     }
 

@@ -18,6 +18,15 @@ pub(super) enum Side {
     Shared,
 }
 
+/// Completions of a queue pair after which none comes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Closing {
+    /// Of the receives that it has drawn from a shared queue: it draws no more.
+    Drawn,
+    /// Of its own queues: it was fenced, and nothing posted behind the fence will tell that all before has ended.
+    Unmarked,
+}
+
 #[derive(Default)]
 struct Ledger {
     /// Outstanding requests, oldest first: order holds within a queue (IBA 9.5).
@@ -34,6 +43,8 @@ struct Ledger {
     broken: bool,
     /// It may draw receives from a shared queue, or have drawn some of whose ends the runtime has not heard.
     draws: bool,
+    /// It was fenced, and the completions are known that it had. The others of its requests tell of no end.
+    unmarked: bool,
     /// Who waits for send requests to end.
     send_watchers: Vec<Waker>,
     /// Who waits for both queues to be empty, and for the last receive that is drawn.
@@ -85,17 +96,21 @@ impl Ledgers {
         self.ledgers[queue.0 as usize].draws = true;
     }
 
-    /// Of all that it has drawn the ends are known; says who waits for that.
-    pub(super) fn drew_all(&mut self, queue: QueueId) -> Watchers {
+    /// All completions of that kind are known; says who waits for that.
+    pub(super) fn closes(&mut self, queue: QueueId, kind: Closing) -> Watchers {
         let ledger = &mut self.ledgers[queue.0 as usize];
-        ledger.draws = false;
+        match kind {
+            Closing::Drawn => ledger.draws = false,
+            Closing::Unmarked => ledger.unmarked = true,
+        }
         Watchers(std::mem::take(&mut ledger.drain_watchers))
     }
 
-    /// Whether nothing of it is outstanding, and nothing more comes.
+    /// Whether nothing more of it completes: nothing is outstanding, or what is tells of no end.
     pub(super) fn is_drained(&self, queue: QueueId) -> bool {
         let ledger = &self.ledgers[queue.0 as usize];
-        ledger.sends.is_empty() && ledger.receives.is_empty() && !ledger.draws
+        let has_ended = ledger.sends.is_empty() && ledger.receives.is_empty();
+        (has_ended || ledger.unmarked) && !ledger.draws
     }
 
     /// Enters a request that was accepted.

@@ -223,8 +223,8 @@ impl<V: Verbs> Inner<V> {
             batch.drain(..).for_each(|completion| complete(&self.requests, &completion));
         }
         let ended = self.cqs.borrow_mut().take_ended();
-        for queue in ended {
-            let watchers = self.requests.borrow_mut().ledgers.drew_all(queue);
+        for (queue, kind) in ended {
+            let watchers = self.requests.borrow_mut().ledgers.closes(queue, kind);
             watchers.wake();
         }
         match polled {

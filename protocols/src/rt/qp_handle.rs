@@ -1,7 +1,7 @@
 //! A queue pair as tasks use it: every post has a slot, every slot a place in the ledger.
 
 use super::Rt;
-use super::ledger::{QueueId, Side};
+use super::ledger::{Closing, QueueId, Side};
 use super::shared_receives::SharedReceives;
 use super::slots::{BufferGuard, CompletionSink, Outcome, Posted, Target};
 use super::wait_point::leaf;
@@ -26,7 +26,7 @@ struct Inner<V: Verbs> {
     depth: u32,
     /// Every so many unsignaled requests, one is signaled all the same, so that places become free.
     signal_every: u32,
-    /// Once it was fenced: whether the device obeyed, so that it tells of the end of all that was posted.
+    /// Once it was fenced: whether the device obeyed.
     fenced: Cell<Option<bool>>,
     resting: Cell<bool>,
     /// It rests, and is connected.
@@ -321,7 +321,13 @@ impl<V: Verbs> QpHandle<V> {
         self.inner.fenced.set(Some(false));
         // What rested is flushed like all else.
         self.wake();
-        let obeyed = self.qp().modify(&Modify::Err).is_ok() && self.mark_end();
+        let obeyed = self.qp().modify(&Modify::Err).is_ok();
+        if obeyed && !self.mark_end() {
+            // Some providers take no post in the error state (bnxt_re of rdma-core before 47, mana, ocrdma), against IBA 10.3.1.
+            // What had completed is in the completion queue.
+            let Inner { rt, cq, id, .. } = &*self.inner;
+            rt.inner.cqs.borrow_mut().end(*cq, *id, Closing::Unmarked);
+        }
         self.inner.fenced.set(Some(obeyed));
     }
 
@@ -362,15 +368,16 @@ impl<V: Verbs> QpHandle<V> {
     pub fn draws_no_more(&self) {
         let Inner { rt, id, drawn_from: Some(from), .. } = &*self.inner else { return };
         if rt.inner.config.one_by_one {
-            let watchers = rt.inner.requests.borrow_mut().ledgers.drew_all(*id);
+            let watchers = rt.inner.requests.borrow_mut().ledgers.closes(*id, Closing::Drawn);
             return watchers.wake();
         }
-        rt.inner.cqs.borrow_mut().end(from.cq_index(), *id);
+        rt.inner.cqs.borrow_mut().end(from.cq_index(), *id, Closing::Drawn);
     }
 
     /// Waits, after [`QpHandle::fence`], until everything posted has completed or was flushed; of a queue pair that draws from a shared queue
-    /// also until it [draws no more](QpHandle::draws_no_more) and all that it had drawn was looked at. It waits for nothing where nothing will tell: the device refused the fence,
-    /// or has failed.
+    /// also until it [draws no more](QpHandle::draws_no_more) and all that it had drawn was looked at. Where the device takes nothing behind
+    /// the fence that would tell of the end, it waits until the completions were looked at that there are. It waits for nothing where nothing
+    /// will tell: the device refused the fence, or has failed.
     pub async fn drained(&self) {
         poll_fn(|cx| {
             if self.inner.fenced.get() == Some(false) || self.inner.rt.is_lost() {
@@ -415,9 +422,7 @@ impl<V: Verbs> Drop for Inner<V> {
         self.qp = None;
         let requests = &self.rt.inner.requests;
         let (outstanding, watchers) = requests.borrow_mut().ledgers.close(self.id);
-        if let Some(from) = &self.drawn_from {
-            self.rt.inner.cqs.borrow_mut().forget(from.cq_index(), self.id);
-        }
+        self.rt.inner.cqs.borrow_mut().forget(self.id);
         // Once the runtime is closed nobody is left to be told.
         let closed = self.rt.is_closed();
         for id in outstanding {

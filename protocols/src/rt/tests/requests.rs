@@ -318,7 +318,47 @@ fn nobody_waits_for_a_drain_where_the_device_refused_the_fence() {
     };
     assert!(waits(|_, _| ()), "it obeyed");
     assert!(!waits(|world, refuses| world.refuse_changes = refuses), "nothing is flushed");
-    assert!(!waits(|world, refuses| world.refuse_posts = refuses), "nothing tells of its end");
+}
+
+/// Some providers take no post of a queue pair in error, so that nothing tells of the end of what was posted before.
+#[test]
+fn what_had_completed_before_a_fence_is_known_where_the_device_takes_nothing_behind_it() {
+    let config = RtConfig { wait: Wait::Poll, poll_batch: 2, max_rounds: 1, ..RtConfig::default() };
+    let mut bench = Bench::with(config);
+    let queue = bench.queue(8, 4);
+    let sent = [(); 5].map(|()| bench.rt.spawn(queue.post(SEND, nothing()).expect("room")));
+    let posted: Vec<u64> = bench.world().sends.iter().map(|(id, ..)| *id).collect();
+    posted[..3].iter().for_each(|id| bench.world().complete(*id, Ok(WcOp::Send)));
+    bench.world().refuse_posts = true;
+    queue.fence();
+    let drains = |queue: &QpHandle<V>| {
+        let mut drained = pin!(queue.drained());
+        drained.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_ready()
+    };
+    assert!(!drains(&queue), "three of them have ended, and nobody has looked");
+    let waiting = queue.clone();
+    let drained = bench.rt.spawn(async move { waiting.drained().await });
+    assert_eq!(bench.settle(), until(Wait::Poll, None));
+    assert!(drained.is_finished(), "nothing tells of the ends of the others");
+    assert_eq!(sent.map(|send| send.is_finished()), [true, true, true, false, false]);
+    assert_eq!((queue.sends(), queue.counts()), (2, (5, 3)));
+}
+
+/// The name of one that was destroyed meanwhile is the next one's.
+#[test]
+fn a_queue_pair_is_not_drained_by_the_fence_of_an_earlier_one() {
+    let mut bench = Bench::new(Wait::Poll);
+    let first = bench.queue(8, 4);
+    bench.world().refuse_posts = true;
+    first.fence();
+    bench.world().refuse_posts = false;
+    drop(first);
+    let second = bench.queue(8, 4);
+    second.post_quiet(SEND, nothing()).expect("room");
+    second.fence();
+    let drained = bench.rt.spawn(async move { second.drained().await });
+    bench.settle();
+    assert!(!drained.is_finished(), "its requests have not ended");
 }
 
 #[test]
