@@ -98,6 +98,8 @@ pub struct Cluster {
     shape: Shape,
     rails: u8,
     meeting: Meeting,
+    /// How long its nodes look before they sleep.
+    spin: Nanos,
     /// The first node's.
     mesh: MeshConfig,
 }
@@ -110,14 +112,19 @@ impl Cluster {
 
     /// The configuration of a cluster that looks so, and whose nodes have so many rails. The first connections are over
     /// rail 0. `change` sets what differs from the settings of most worlds.
-    pub fn new(shape: Shape, rails: u8, meeting: Meeting, change: impl FnOnce(&mut MeshConfig)) -> Cluster {
+    pub fn new(
+        shape: Shape,
+        rails: u8,
+        (meeting, spin): (Meeting, Nanos),
+        change: impl FnOnce(&mut MeshConfig),
+    ) -> Cluster {
         let names = |rail: u8| (0..shape.nodes).map(|node| NodeId(node).cable(rail + 1)).collect::<Vec<_>>();
         let mut mesh = mesh_config(Rank::from_index(0), names(0));
         mesh.other_rails = (1..rails).map(|rail| names(rail).into()).collect();
         // It is made beside everything else, in every order: worlds that are not about it do without.
         mesh.standby = false;
         change(&mut mesh);
-        Cluster { shape, rails, meeting, mesh }
+        Cluster { shape, rails, meeting, spin, mesh }
     }
 
     /// Whether its adapters have remote atomics.
@@ -160,7 +167,7 @@ impl Cluster {
         let Shape { wait, one_by_one, .. } = self.shape;
         let devices = fabric.devices(node).into_iter().take(usize::from(self.rails));
         let contexts: Vec<_> = devices.map(|device| device.open().expect("a node's device opens")).collect();
-        let config = RtConfig { wait, cqe: 1024, one_by_one, ..RtConfig::default() };
+        let config = RtConfig { wait, spin: self.spin, cqe: 1024, one_by_one, ..RtConfig::default() };
         let rt = Rt::over(&contexts, config).expect("sizes are good");
         let config = MeshConfig { me: Rank::from_index(node.0), ..self.mesh.clone() };
         let config = match self.meeting {

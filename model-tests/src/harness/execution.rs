@@ -153,7 +153,8 @@ impl<M: Model> Execution<M> {
         let profile = Profile::builtin("ncosed-2007").expect("it is built in");
         let devices = model.rails();
         let (order, keys, sanitize) = (Order::Untimed, model.keys(), false);
-        let cluster = Cluster::new(shape, devices, model.meeting(), |config| model.mesh(config));
+        let cluster =
+            Cluster::new(shape, devices, (model.meeting(), model.spin()), |config| model.mesh(config));
         let atomics = cluster.has_atomics();
         let config = Config { devices, order, keys, sanitize, atomics, ..Config::new(shape.nodes, profile) };
         let fabric = Fabric::new(config, Box::new(First)).expect("a small cluster can be built");

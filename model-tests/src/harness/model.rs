@@ -40,6 +40,11 @@ pub trait Model {
         let _ = config;
     }
 
+    /// How long its nodes look at their completion queues before they sleep, where they do ([`RtConfig::spin`](weft_protocols::rt::RtConfig::spin)).
+    fn spin(&self) -> Nanos {
+        Nanos::ZERO
+    }
+
     /// How its nodes' connections came to stand.
     fn meeting(&self) -> Meeting {
         Meeting::Joined

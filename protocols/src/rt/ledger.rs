@@ -191,10 +191,12 @@ impl Ledgers {
         self.ledgers[queue.0 as usize].sends.len()
     }
 
+    #[cfg(test)]
     pub(super) fn receives(&self, queue: QueueId) -> usize {
         self.ledgers[queue.0 as usize].receives.len()
     }
 
+    #[cfg(test)]
     pub(super) fn shared(&self, queue: QueueId) -> usize {
         self.ledgers[queue.0 as usize].shared.len()
     }

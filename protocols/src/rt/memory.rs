@@ -46,6 +46,7 @@ impl<V: Verbs> BufferPool<V> {
     pub const CHUNK_BYTES: u32 = 16 * 1024;
 
     /// A pool of blocks of `block` bytes, rounded up to whole words, at most `max_blocks` of them.
+    #[cfg(test)]
     pub fn new(pd: &V::Pd, block: u32, max_blocks: u32, access: AccessFlags) -> BufferPool<V> {
         Self::with_chunks(pd, block, max_blocks, access, Self::CHUNK_BYTES)
     }
@@ -105,6 +106,7 @@ impl<V: Verbs> BufferPool<V> {
     }
 
     /// A block's length in bytes.
+    #[cfg(test)]
     pub fn block_len(&self) -> u32 {
         self.0.block
     }

@@ -143,6 +143,7 @@ impl<V: Verbs> QpHandle<V> {
     }
 
     /// Receive requests posted and not consumed.
+    #[cfg(test)]
     pub fn receives(&self) -> usize {
         self.inner.rt.inner.requests.borrow().ledgers.receives(self.inner.id)
     }

@@ -52,6 +52,7 @@ impl<V: Verbs> SharedReceives<V> {
     }
 
     /// How many buffers are posted and not filled.
+    #[cfg(test)]
     pub fn posted(&self) -> usize {
         self.0.rt.inner.requests.borrow().ledgers.shared(self.0.id)
     }

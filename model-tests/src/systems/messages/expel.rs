@@ -10,6 +10,7 @@ use crate::harness::{self, Member, Model, Shape, worlds};
 use std::cell::Cell;
 use std::rc::Rc;
 use weft_protocols::rt::WaitPoint;
+use weft_protocols::transport::MeshConfig;
 use weft_sim::SimMr;
 use weft_verbs::{AccessFlags, MemoryRegion, Wait};
 
@@ -21,20 +22,23 @@ const KEYS: &[Key] = &[Key { name: "requests", help: "how often the first node a
 /// The worlds of expulsion.
 pub fn worlds() -> Vec<Entry> {
     worlds! { KEYS;
-        "expel" make(true) Held, "a node expels another one whose additions are on their way";
-        "planted-members-begins-before-fence" make(false) Violated, "the same, and the next view begins before the fence";
+        "expel" make(true, true) Held, "a node expels another one whose additions are on their way";
+        "expel-atomless" make(true, false) Held, "the same, and its processor stands in for an adapter without atomics";
+        "planted-members-begins-before-fence" make(false, true) Violated, "the same, and the next view begins before the fence";
     }
 }
 
-fn make(size: &Size, fences_first: bool) -> Result<Expulsion, SizeError> {
+fn make(size: &Size, fences_first: bool, atomics: bool) -> Result<Expulsion, SizeError> {
     let requests = size.number("requests")?.unwrap_or(2);
     size.within("requests", requests, 1..=8)?;
-    Ok(Expulsion { fences_first, requests })
+    Ok(Expulsion { fences_first, atomics, requests })
 }
 
 struct Expulsion {
     /// What follows the expulsion comes after it.
     fences_first: bool,
+    /// Adapters execute atomics.
+    atomics: bool,
     requests: u32,
 }
 
@@ -53,6 +57,10 @@ impl Model for Expulsion {
 
     fn size(&self) -> Size {
         Size::new([("requests", self.requests)])
+    }
+
+    fn mesh(&self, config: &mut MeshConfig) {
+        config.atomics = self.atomics;
     }
 
     fn oracles(&self) {}
@@ -87,7 +95,12 @@ impl Model for Expulsion {
         let (mesh, incarnation, out) = (last.mesh.clone(), first.mesh.incarnation(), first.mesh.me());
         let (memory, of, recorder) = (word.clone(), Rc::clone(&seen), recorder.clone());
         let (rt, fences_first) = (last.rt.clone(), self.fences_first);
+        // An adapter executes what comes whatever its node does; a processor takes some steps for that.
+        let steps = if self.atomics { 0 } else { 4 };
         last.rt.spawn(async move {
+            for step in 0..steps {
+                rt.yield_now().at(step).await;
+            }
             if fences_first {
                 mesh.expel(out, incarnation);
             }

@@ -8,7 +8,7 @@ use crate::harness::{self, Meeting, Member, Model, Shape, any_counted, worlds};
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::rc::Rc;
-use weft_protocols::transport::{Channel, GuestConfig, Inbox, Incoming, Mesh, Rank};
+use weft_protocols::transport::{Cause, Channel, GuestConfig, Inbox, Incoming, Mesh, Rank, Trouble};
 use weft_sim::Sim;
 use weft_sim::explore::FaultSet;
 use weft_verbs::{Nanos, Wait};
@@ -35,21 +35,35 @@ const COMMON: u32 = 1;
 /// The worlds of guests.
 pub fn worlds() -> Vec<Entry> {
     worlds! { KEYS;
-        "messages-guests" make() Held, "the transport: guests share a server's buffers, and each has more to send than it may at once";
+        "messages-guests" make(Course::Stay) Held, "the transport: guests share a server's buffers, and each has more to send than it may at once";
+        "messages-guests-leave" make(Course::Leave) Held, "the same, guests leave, and their server has a place for one of them at a time";
+        "messages-guests-leave-polling" make(Course::LeavePolling) Held, "the same of nodes that take all completions at once";
     }
 }
 
-fn make(size: &Size) -> Result<Guests, SizeError> {
-    let (guests, messages) = (size.number("nodes")?.unwrap_or(2), size.number("requests")?.unwrap_or(2));
+/// What guests do once they were answered.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Course {
+    Stay,
+    /// They leave, and make room for others.
+    Leave,
+    /// The same, and nodes take all completions at once.
+    LeavePolling,
+}
+
+fn make(size: &Size, course: Course) -> Result<Guests, SizeError> {
+    let usual = if course == Course::Stay { 2 } else { 1 };
+    let (guests, messages) = (size.number("nodes")?.unwrap_or(2), size.number("requests")?.unwrap_or(usual));
     size.within("nodes", guests, 1..=4)?;
     size.within("requests", messages, 1..=8)?;
-    Ok(Guests { guests, messages: messages as u8 })
+    Ok(Guests { guests, messages: messages as u8, course })
 }
 
 /// The first node is the server of all others.
 struct Guests {
     guests: u32,
     messages: u8,
+    course: Course,
 }
 
 /// What an execution keeps.
@@ -65,12 +79,20 @@ fn breaks(broken: &RefCell<Option<String>>, how: String) {
 }
 
 /// Answers each message by its number. Those of a guest come in order, each once.
-async fn serves(mesh: Mesh<Sim>, mut inbox: Inbox, broken: Rc<RefCell<Option<String>>>) {
+async fn serves(mesh: Mesh<Sim>, mut inbox: Inbox, leave: bool, broken: Rc<RefCell<Option<String>>>) {
     let mut heard: BTreeMap<Rank, u8> = BTreeMap::new();
     while let Some(incoming) = inbox.recv().await {
-        let Incoming::Message(message) = incoming else {
-            breaks(&broken, "the server is told that a guest is new".to_string());
-            continue;
+        let message = match incoming {
+            Incoming::Message(message) => message,
+            // It has left, and its place is another one's from now on.
+            Incoming::PeerReset { peer, lost: 0 } if leave => {
+                heard.remove(&peer);
+                continue;
+            }
+            Incoming::PeerReset { .. } => {
+                breaks(&broken, "the server is told that a guest is new".to_string());
+                continue;
+            }
         };
         let (from, next) = (message.from(), heard.entry(message.from()).or_default());
         if message.bytes() != [*next] {
@@ -87,7 +109,7 @@ async fn serves(mesh: Mesh<Sim>, mut inbox: Inbox, broken: Rc<RefCell<Option<Str
 async fn visits(
     mesh: Mesh<Sim>,
     mut inbox: Inbox,
-    messages: u8,
+    (messages, leaves): (u8, bool),
     (answered, broken): (Rc<Cell<u8>>, Rc<RefCell<Option<String>>>),
 ) {
     for first in (0..TIMES).map(|time| time * messages) {
@@ -105,6 +127,15 @@ async fn visits(
             }
         }
     }
+    if leaves {
+        mesh.leave().await;
+    }
+}
+
+impl Guests {
+    fn leave(&self) -> bool {
+        self.course != Course::Stay
+    }
 }
 
 impl Model for Guests {
@@ -117,13 +148,19 @@ impl Model for Guests {
 
     fn meeting(&self) -> Meeting {
         // Nobody is forgotten.
-        Meeting::Guests(GuestConfig { most: self.guests, common: COMMON, lease: Nanos::MAX, send_depth: 8 })
+        let most = if self.leave() { 1 } else { self.guests };
+        Meeting::Guests(GuestConfig { most, common: COMMON, lease: Nanos::MAX, send_depth: 8 })
     }
 
     fn oracles(&self) {}
 
     fn shape(&self) -> Shape {
-        Shape { nodes: self.guests + 1, wait: Wait::Poll, home: None, one_by_one: true }
+        Shape {
+            nodes: self.guests + 1,
+            wait: Wait::Poll,
+            home: None,
+            one_by_one: self.course != Course::LeavePolling,
+        }
     }
 
     fn promises(&self) -> &'static [&'static str] {
@@ -139,11 +176,11 @@ impl Model for Guests {
         let broken = Rc::<RefCell<Option<String>>>::default();
         let open = |member: &Member| member.mesh.open(CHANNEL).expect("nobody else opens it");
         let [server, guests @ ..] = members else { unreachable!("the shape has a server") };
-        server.rt.spawn(serves(server.mesh.clone(), open(server), Rc::clone(&broken)));
+        server.rt.spawn(serves(server.mesh.clone(), open(server), self.leave(), Rc::clone(&broken)));
         let start = |guest: &Member| {
             let answered = Rc::<Cell<u8>>::default();
             let told = (Rc::clone(&answered), Rc::clone(&broken));
-            guest.rt.spawn(visits(guest.mesh.clone(), open(guest), self.messages, told));
+            guest.rt.spawn(visits(guest.mesh.clone(), open(guest), (self.messages, self.leave()), told));
             answered
         };
         let answered = guests.iter().map(start).collect();
@@ -162,6 +199,17 @@ impl Model for Guests {
         }
         let audit = members[0].mesh.guests();
         let known = u64::from(self.guests);
+        if self.leave() {
+            let left = (audit.known, audit.lent, audit.admitted, audit.forgotten);
+            let turned_away = Trouble { peer: None, cause: Cause::Full(1), times: 0 };
+            let troubles = members[0].mesh.troubles();
+            let is_that = |trouble: &Trouble| Trouble { times: 0, ..*trouble } == turned_away;
+            if left != (0, 0, self.guests.into(), self.guests.into()) || !troubles.iter().all(is_that) {
+                let text = format!("all guests have left, and the server keeps {audit:?} and {troubles:?}");
+                return Err(Violation::new(PROMISE, text));
+            }
+            return self.judge_each(state, members);
+        }
         if audit.known != known || audit.buffers != audit.most_buffers {
             return Err(Violation::new(PROMISE, format!("of {known} guests the server keeps {audit:?}")));
         }
@@ -169,6 +217,14 @@ impl Model for Guests {
     }
 
     fn coverage(&self, _: &State, members: &[Member], sink: &mut Coverage) {
-        sink.sometimes("a frame only gave back", any_counted(&members[1..], |stats| stats.control_frames));
+        match self.leave() {
+            true => sink.sometimes("a guest was turned away", !members[0].mesh.troubles().is_empty()),
+            false => {
+                sink.sometimes(
+                    "a frame only gave back",
+                    any_counted(&members[1..], |stats| stats.control_frames),
+                );
+            }
+        }
     }
 }

@@ -7,13 +7,15 @@ use crate::explore::{Entry, Violation};
 use crate::harness::{self, Member, Model, Shape, of_one_size, worlds};
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
+use weft_protocols::locks::{LockConfig, LockError, LockService, Scheme};
 use weft_protocols::members::{Members, MembersConfig, MembersError};
-use weft_protocols::rt::{Rt, WaitPoint};
+use weft_protocols::rt::{BufferGuard, Rt, RtConfig, RtError, WaitPoint};
 use weft_protocols::transport::{
-    AdoptError, Channel, Incoming, Mesh, MeshConfig, NotExecuted, OpError, Rank, SendError, TransportError,
+    AdoptError, Channel, GuestConfig, Incoming, Mesh, MeshConfig, NotExecuted, OpError, Rank, SendError,
+    TransportError,
 };
 use weft_sim::Sim;
-use weft_verbs::{AccessFlags, MemoryRegion, Nanos, Wait};
+use weft_verbs::{AccessFlags, MemoryRegion, Nanos, VerbsError, Wait};
 
 /// It is judged at its end alone.
 type Recorder = harness::Recorder<()>;
@@ -46,6 +48,7 @@ impl State {
 
 /// Settings that no mesh can have, by the field that is wrong.
 fn wrong(good: &MeshConfig) -> Vec<(&'static str, MeshConfig)> {
+    let usual = GuestConfig::default();
     let with = |field, change: &dyn Fn(&mut MeshConfig)| {
         let mut config = good.clone();
         change(&mut config);
@@ -62,6 +65,10 @@ fn wrong(good: &MeshConfig) -> Vec<(&'static str, MeshConfig)> {
         with("port", &|config| config.port = 9),
         with("reconnect_min", &|config| config.reconnect_min = Nanos::ZERO),
         with("other_rails", &|config| config.other_rails = vec![config.peers.clone(); 7]),
+        with("max_message", &|config| (config.atomics, config.max_message) = (false, 32)),
+        with("guests.most", &|config| config.guests = Some(GuestConfig { most: 0, ..usual })),
+        with("guests.send_depth", &|config| config.guests = Some(GuestConfig { send_depth: 3, ..usual })),
+        with("guests.lease", &|config| config.guests = Some(GuestConfig { lease: Nanos::ZERO, ..usual })),
     ]
 }
 
@@ -85,6 +92,41 @@ impl Misused {
             let is_named = matches!(refused, Some(MembersError::Config { field, .. }) if field == wrong);
             state.must(wrong, is_named);
         }
+        let locks = LockConfig::new(Scheme::Ncosed, mesh.size());
+        for (wrong, config) in [
+            ("members", LockConfig { members: 9, ..locks }),
+            ("local_hand_offs", LockConfig { local_hand_offs: 256, ..locks }),
+            ("shared_limit", LockConfig { shared_limit: 0, ..locks }),
+        ] {
+            let refused = LockService::start(rt, mesh, config).err();
+            let is_named = matches!(refused, Some(LockError::Config { field, .. }) if field == wrong);
+            state.must(wrong, is_named);
+        }
+        for (wrong, config) in [
+            ("cqe", RtConfig { cqe: 0, ..RtConfig::default() }),
+            ("poll_batch", RtConfig { poll_batch: 0, ..RtConfig::default() }),
+            ("max_rounds", RtConfig { max_rounds: 0, ..RtConfig::default() }),
+        ] {
+            let refused = Rt::<Sim>::new(rt.context(), config).err();
+            state.must(wrong, refused == Some(RtError::Zero(wrong)));
+        }
+        let listens = rt.listen(good.service).err();
+        state.must("a service that is taken", matches!(listens, Some(VerbsError::Busy(_))));
+    }
+
+    /// Data that cannot be placed.
+    fn places(state: &State, mesh: &Mesh<Sim>, other: Rank) {
+        let Ok(memory) = mesh.alloc(16, AccessFlags::LOCAL_WRITE) else { return };
+        let at = memory.remote(0..8).expect("a part of it");
+        let from = |len| BufferGuard::Range { mr: memory.clone(), at: 0, len };
+        let nobody = Rank::from_index(9);
+        let to_nobody = mesh.place(nobody, from(8), at, CHANNEL, &[]).err();
+        state.must("data for nobody", to_nobody == Some(SendError::NoSuchPeer(nobody)));
+        let to_itself = mesh.place(mesh.me(), from(8), at, CHANNEL, &[]).err();
+        state.must("data for oneself", to_itself == Some(SendError::NoSuchPeer(mesh.me())));
+        let longer = mesh.place(other, from(16), at, CHANNEL, &[]).err();
+        let is_longer = matches!(longer, Some(SendError::Memory(VerbsError::OutOfRange { .. })));
+        state.must("data that are longer than their place", is_longer);
     }
 
     /// Connections that do not fit: a peer that there is not, one that is connected, and what nobody has said.
@@ -130,9 +172,14 @@ impl Misused {
 
     /// All of a mesh that is closed.
     async fn closed(state: &State, rt: &Rt<Sim>, mesh: &Mesh<Sim>, other: Rank) {
+        let prepared = mesh.prepare_loopback();
         mesh.close();
         // Once is enough.
         mesh.close();
+        if let Ok([near, far]) = prepared {
+            let late = near.adopt(&far.introduction());
+            state.must("a connection for a closed mesh", late == Err(AdoptError::Closed));
+        }
         state.must("closed", mesh.is_closed());
         let sent = mesh.send(other, CHANNEL, &[]);
         state.must("a message on a closed mesh", sent == Err(SendError::Closed));
@@ -171,6 +218,7 @@ impl Model for Misused {
                 Misused::settings(&state, member);
                 Misused::connections(&state, &member.mesh, other);
                 Misused::messages(&state, &member.mesh, other);
+                Misused::places(&state, &member.mesh, other);
             }
             let (rt, mesh, recorder) = (member.rt.clone(), member.mesh.clone(), recorder.clone());
             let State { broken, heard } = &state;

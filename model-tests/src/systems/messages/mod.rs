@@ -10,9 +10,13 @@ pub mod history;
 mod meter;
 mod misused;
 mod operations;
+mod own_broken;
 mod place;
 pub mod rails;
+mod runtime;
 mod service;
+mod strangers;
+mod touched;
 pub mod workload;
 pub mod worlds;
 

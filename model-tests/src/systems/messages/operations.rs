@@ -11,7 +11,7 @@ use std::rc::Rc;
 use weft_protocols::rt::{BufferGuard, Rt};
 use weft_protocols::transport::{Mesh, MeshConfig, NotExecuted, OpError, Rank};
 use weft_sim::{Sim, SimMr};
-use weft_verbs::{AccessFlags, MemoryRegion, Nanos, RemoteSlice, VerbsError, Wait, WcError};
+use weft_verbs::{AccessFlags, MemoryRegion, Nanos, RemoteSlice, SendOp, VerbsError, Wait, WcError};
 
 /// It is judged at its end alone.
 type Recorder = harness::Recorder<()>;
@@ -197,6 +197,45 @@ impl Task {
         let refused = self.read(self.home, foreign, &mut byte).await;
         if refused.is_ok() {
             self.breaks("memory was read without its key".into());
+        }
+        self.lists_what_cannot_be().await;
+    }
+
+    /// A list that is too long, one with a message in it, and one whose last operation is refused.
+    async fn lists_what_cannot_be(&self) {
+        let word = self.at.slice(0..8).expect("the first word");
+        let pool = self.mesh.pool(8);
+        let block = loop {
+            match pool.alloc() {
+                Ok(block) => break block,
+                // The system has no memory in this step.
+                Err(_) => self.rt.yield_now().await,
+            }
+        };
+        let bytes = || BufferGuard::Block { block: block.clone(), len: 8 };
+        let read = || (SendOp::Read { from: word }, bytes());
+        let too_long = self.mesh.post_list(self.home, [read(), read(), read(), read()]).await.err();
+        let is_full = |why: &OpError| {
+            matches!(why, OpError::NotExecuted(NotExecuted::Refused(VerbsError::QueueFull { .. })))
+        };
+        if !too_long.as_ref().is_some_and(is_full) {
+            self.breaks(format!("a list of too much ends with {too_long:?}"));
+        }
+        let message = [(SendOp::Send { imm: None }, BufferGuard::Nothing)];
+        let refused = self.mesh.post_list(self.home, message).await.err();
+        let is_invalid =
+            |why: &OpError| matches!(why, OpError::NotExecuted(NotExecuted::Refused(VerbsError::Invalid(_))));
+        if !refused.as_ref().is_some_and(is_invalid) {
+            self.breaks(format!("a list with a message in it ends with {refused:?}"));
+        }
+        // Nobody may add to this memory.
+        let adds = [read(), (SendOp::FetchAdd { at: word, add: 1 }, bytes())];
+        match self.mesh.post_list(self.home, adds).await {
+            Ok(_) => self.breaks("an addition to what nobody may add to ends well".into()),
+            Err(OpError::NotExecuted(NotExecuted::Failed(WcError::RemAccess))) => {
+                self.breaks("a list whose first operation was executed was not".into());
+            }
+            Err(_) => {}
         }
     }
 

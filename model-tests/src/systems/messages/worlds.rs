@@ -38,7 +38,11 @@ pub fn worlds() -> Vec<Entry> {
         super::expel::worlds(),
         super::guests::worlds(),
         super::operations::worlds(),
+        super::own_broken::worlds(),
         super::misused::worlds(),
+        super::strangers::worlds(),
+        super::touched::worlds(),
+        super::runtime::worlds(),
     ];
     [messages, others.concat()].concat()
 }

@@ -59,6 +59,32 @@ pub(super) enum Course {
     Narrow,
     /// Who holds alone goes on sharing.
     Downgrades,
+    /// The last node says to the members what is no message, and speaks of views that nobody has.
+    Strangers,
+}
+
+/// What a stranger says on the members' channel: bytes that are no message, and messages of views that nobody has. `from` and `to` are
+/// the incarnations.
+fn nonsense(from: u64, to: u64) -> Vec<Vec<u8>> {
+    let says =
+        |kind: u8, rest: &[u8]| [&[3, kind, 0, 0][..], &from.to_le_bytes(), &to.to_le_bytes(), rest].concat();
+    let view = [7; 20];
+    let of_a_view = [&view[..], &[9; 12]].concat();
+    // A member twice in one list.
+    let twice =
+        [&view[..], &2_u32.to_le_bytes(), &[[1, 0, 0, 0, 9, 0, 0, 0, 0, 0, 0, 0]; 2].concat(), &[0; 4]]
+            .concat();
+    vec![
+        vec![],
+        [&[9][..], &says(1, &[])[1..]].concat(),
+        says(99, &[]),
+        says(7, &twice),
+        says(14, &view),
+        says(15, &of_a_view),
+        says(16, &of_a_view),
+        says(10, &view),
+        says(11, &view),
+    ]
 }
 
 /// What a node has of the lock, as one who looks from outside finds it.
@@ -298,6 +324,8 @@ impl Model for AmongMembers {
         match self.course {
             Course::Leaves => survived.without(Outcome::Crash),
             Course::Narrow => survived.without(Outcome::SlowNode),
+            // Nobody else has a reason to begin another view.
+            Course::Strangers => FaultSet::NONE,
             _ => survived,
         }
     }
@@ -364,6 +392,20 @@ impl Model for AmongMembers {
         if self.course == Course::Leaves {
             state.members[0].leave();
         }
+        if self.course == Course::Strangers {
+            let [others @ .., last] = nodes else { return };
+            let incarnations: Vec<u64> = others.iter().map(|other| other.mesh.incarnation()).collect();
+            let (rt, mesh) = (last.rt.clone(), last.mesh.clone());
+            last.rt.spawn(async move {
+                for (other, to) in (0..).zip(incarnations) {
+                    for (number, bytes) in nonsense(mesh.incarnation(), to).iter().enumerate() {
+                        // A mesh keeps more messages than that.
+                        let _ = mesh.send(Rank::from_index(other), members::CHANNEL, bytes);
+                        rt.yield_now().at((other, number)).await;
+                    }
+                }
+            });
+        }
     }
 
     fn crashed(&self, state: &mut State, node: NodeId, recorder: &Recorder) {
@@ -388,6 +430,11 @@ impl Model for AmongMembers {
 
     fn finish(&self, state: &State, members: &[Member], _: &Recorder) -> Result<(), Violation> {
         self.judge_each(state, members)?;
+        if self.course == Course::Strangers
+            && state.members.iter().any(|member| member.view().is_none_or(|view| view.id != state.first))
+        {
+            return Err(Violation::new(KNOWS, "what a stranger said has begun or ended a view"));
+        }
         state.all_know()
     }
 

@@ -102,6 +102,8 @@ pub(super) fn worlds() -> Vec<Entry> {
         "ncosed-limit-held" of_system(Calls { shared_limit: Some(2), ..NCOSED }, "S,Ss,dt") Held, "the same, with holds that last";
         "ncosed-limit-cold" of_system(Calls { shared_limit: Some(2), warm: false, ..NCOSED }, "S,Ss,t") Held,
             "the same, and nobody knows where the lock's word is";
+        "ncosed-limit-words" of_system(Calls { shared_limit: Some(1), ..NCOSED }, "ssssssssssssssssssssssssssssssssssss,s") Held,
+            "the same, so often that a word that was given up is used again";
         "ncosed-limit-one" of_system(Calls { shared_limit: Some(1), ..NCOSED }, "s,sx") Held, "the same, of one";
         "ncosed-narrow" of_system(Calls { mesh: Narrow, ..NCOSED }, "xx,s,x") Held, "N-CoSED: connections with room for one message";
         "ncosed-atomless" of_system(Calls { mesh: Atomless(None), ..NCOSED }, "x,x") Held, "N-CoSED: adapters without remote atomics; processors stand in";

@@ -4,6 +4,7 @@ mod among_members;
 mod as_published;
 mod calls;
 mod client;
+mod closed;
 mod linearizability;
 mod modes;
 mod outside;
@@ -50,6 +51,7 @@ pub fn worlds() -> Vec<Entry> {
     let mut all = shipped();
     all.extend(planted());
     all.extend(calls::worlds());
+    all.extend(closed::worlds());
     all.extend(with_strangers());
     all.extend(among_members());
     all.extend(from_outside());
@@ -116,7 +118,7 @@ fn with_strangers() -> Vec<Entry> {
 
 /// Locks among members.
 fn among_members() -> Vec<Entry> {
-    use Course::{Downgrades, Leaves, Narrow, Stays};
+    use Course::{Downgrades, Leaves, Narrow, Stays, Strangers as Nonsense};
     use Scheme::{Ncosed, Srsl};
     worlds! { Requests::KEYS;
         "srsl-members" of_members(Srsl, ",x,x", Stays) Held,
@@ -134,6 +136,8 @@ fn among_members() -> Vec<Entry> {
             "the lock server among members: who holds alone goes on sharing";
         "ncosed-members-downgrades" of_members(Ncosed, ",x,s", Downgrades) Held,
             "N-CoSED among members: who holds alone goes on sharing";
+        "srsl-members-strangers" of_members(Srsl, ",x,", Nonsense) Held,
+            "the lock server among members, of whom one says what no member says";
     }
 }
 
