@@ -33,7 +33,7 @@ impl<V: Verbs> LockService<V> {
     }
 
     /// Starts the daemon of this node as a member: a node that dies holding, waiting or as a lock's home is survived. What it held
-    /// is granted on when its lease has run out (docs/members.md).
+    /// is granted on when its lease has run out (docs/locks.md).
     ///
     /// # Errors
     ///

@@ -106,7 +106,7 @@ impl<V: Verbs> Group<V> {
         Err(agreed.err().unwrap_or(FsError::Member))
     }
 
-    /// Reads this member's part; see [`Pario::read_list`].
+    /// Reads this member's own list and calls no other member, unlike MPI's collective read of that name; see [`Pario::read_list`].
     ///
     /// # Errors
     ///
@@ -121,7 +121,7 @@ impl<V: Verbs> Group<V> {
         self.files.read_list(file, from, into, at).await
     }
 
-    /// Writes this member's part; see [`Pario::write_list`].
+    /// Writes this member's own list and calls no other member, unlike MPI's collective write of that name; see [`Pario::write_list`].
     ///
     /// # Errors
     ///

@@ -107,7 +107,8 @@ pub enum SendError {
     OtherRail(Rank),
 }
 
-/// How long what must be sent waits where there is no memory for it, before that is asked for again.
+/// How long what must be sent waits where there is no memory for it, before that is asked for again. Messages of members and of locks, which
+/// are kept in queues of their own, have pauses of their own.
 pub(crate) const BEFORE_MEMORY_IS_ASKED_FOR: Nanos = Nanos::from_millis(1);
 
 impl SendError {
