@@ -34,12 +34,13 @@ pub fn new(
     let host = rustix::system::uname().nodename().to_string_lossy().into_owned();
     let command: Vec<_> = command.iter().map(|word| word.to_string_lossy()).collect();
     let by = format!("{} on {host}: {}", std::process::id(), command.join(" "));
-    let by: String = by.chars().map(|c| if c.is_control() { '?' } else { c }).collect();
+    let mut by: String = by.chars().map(|c| if c.is_control() { '?' } else { c }).collect();
+    by.truncate((0..=LONGEST_NAME.min(by.len())).rev().find(|end| by.is_char_boundary(*end)).unwrap_or(0));
     Ok(Wish {
         id: WishId(u128::from_le_bytes(id)),
         name: name.to_string(),
         mode: if shared { Mode::Shared } else { Mode::Exclusive },
-        by: by[..by.floor_char_boundary(LONGEST_NAME)].to_string(),
+        by,
         tries,
         patience: Nanos::from_secs(patience),
     })
