@@ -120,6 +120,11 @@ impl Door {
         Err(Unserved { why, came: Came::Unknown })
     }
 
+    /// Whether the cluster's nodes may run a system later that none runs now: its file has it, or nobody has the file.
+    pub fn may_run(&self, system: &str) -> bool {
+        self.systems.as_ref().is_none_or(|systems| has(systems, system))
+    }
+
     /// Begins a call, which goes on by itself.
     fn begin(&self, node: Option<u32>, system: &str, body: Vec<u8>) -> Asked {
         let call = Call { node, system: system.to_string(), body };

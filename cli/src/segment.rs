@@ -135,7 +135,12 @@ fn list(door: &Door, as_json: bool) -> Result<Exit, Failure> {
             return without.pop().map_or_else(|| Err(odd()), |(_, why)| Err(why));
         }
         if without.iter().all(|(node, why)| why.to_string() == does_not_run(**node, SEGMENTS)) {
-            return Err(Failure::bad_input(Refusal::NoSystem { system: SEGMENTS.to_string() }));
+            let why = Refusal::NoSystem { system: SEGMENTS.to_string() };
+            return Err(if door.may_run(SEGMENTS) {
+                Failure::unfinished(why)
+            } else {
+                Failure::bad_input(why)
+            });
         }
     }
     rows.sort_by(|(_, a), (_, b)| a.name.cmp(&b.name));
