@@ -51,7 +51,7 @@ pub(super) fn check(scenario: &Scenario) -> Rule {
         if matches!(spec.kind, FaultKind::Restart | FaultKind::Crash) && !kind.restarts && !members {
             let happens = if spec.kind == FaultKind::Crash { "crash" } else { "restart" };
             let hint = if scenario.workload.survives() { "; give the cluster members = {}" } else { "" };
-            let problem = format!("{} promises nothing where nodes {happens}{hint}", kind.name);
+            let problem = format!("{} has no runs in which nodes {happens}{hint}", kind.name);
             return broken(
                 vec![Step::Field("faults".into()), Step::Item(index), Step::Field("kind".into())],
                 problem,
