@@ -147,6 +147,15 @@ impl Door {
         self.answered(self.begin(node, system, body).await)
     }
 
+    /// Why a system that no node runs cannot be asked. Its nodes may run it later if the cluster's file has it, or if nobody has the file.
+    pub fn nobody_runs(&self, system: &str) -> Failure {
+        let why = Refusal::NoSystem { system: system.to_string() };
+        match self.systems.as_ref().is_none_or(|systems| has(systems, system)) {
+            true => Failure::unfinished(why),
+            false => Failure::bad_input(why),
+        }
+    }
+
     /// Begins a call, which goes on by itself.
     fn begin(&self, node: Option<u32>, system: &str, body: Vec<u8>) -> Asked {
         let call = Call { node, system: system.to_string(), body };

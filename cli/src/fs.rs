@@ -6,7 +6,7 @@ use crate::exit::{Exit, Failure};
 use crate::fs_args::{FsArgs, FsCommand};
 use crate::logfile::LogFile;
 use crate::progress::Progress;
-use crate::table::{Table, count};
+use crate::table::{Table, count, short};
 use crate::{interrupt, output, part};
 use serde_json::json;
 use std::fs::File;
@@ -337,9 +337,12 @@ fn opened(from: &Path) -> Result<(Box<dyn Read + Send>, Option<u64>), Failure> {
     if from == Path::new("-") {
         return Ok((Box::new(io::stdin()), None));
     }
-    let failed = |why| Failure::bad_input(format!("{}: {why}", from.display()));
-    let file = File::open(from).map_err(failed)?;
-    let about = file.metadata().map_err(failed)?;
+    let path = from.to_path_buf();
+    let failed = move |why| Failure::bad_input(format!("{}: {why}", path.display()));
+    // A pipe is there once somebody writes to it, and until then the user may ask to stop.
+    let (path, refused) = (from.to_path_buf(), failed.clone());
+    let file = interrupt::unless_requested(move || File::open(&path).map_err(refused))?;
+    let about = file.metadata().map_err(&failed)?;
     match about.is_dir() {
         true => Err(failed(io::ErrorKind::IsADirectory.into())),
         false => Ok((Box::new(file), about.is_file().then_some(about.len()))),
@@ -512,7 +515,7 @@ fn check(path: &str) -> Result<pario::Path, Failure> {
 /// The same, which may be the root.
 fn check_directory(path: &str) -> Result<pario::Path, Failure> {
     pario::Path::new(path).ok_or_else(|| {
-        let told: String = path.chars().take(64).collect();
+        let told = short(path, 64);
         Failure::bad_input(format!(
             "{told:?} is no path: names of 1 to 255 bytes, neither '.' nor '..', with '/' between, at most 1024 bytes in all"
         ))

@@ -49,7 +49,10 @@ pub fn run(args: &FsckArgs) -> Result<Exit, Failure> {
     let servers = directory.servers().map_err(not_looked_at)?;
     let strangers = directory.strangers().map_err(|why| read(&why))?;
     let mut sizes = Vec::new();
-    for object in directory.objects().map_err(|why| read(&why))? {
+    let misplaced = directory.misplaced().map_err(|why| read(&why))?;
+    let mut objects = directory.objects().map_err(|why| read(&why))?;
+    objects.retain(|object| !misplaced.contains(object));
+    for object in objects {
         let size = directory.size(object).map_err(|why| read(&why).at(format_args!("object {object}")))?;
         sizes.push((object, size));
     }
@@ -62,7 +65,7 @@ pub fn run(args: &FsckArgs) -> Result<Exit, Failure> {
             "{place}: {why}. No crash does that. Nothing was changed: take the store from a copy"
         )),
     })?;
-    let findings = findings(&args.store, &report, &strangers);
+    let findings = findings(&args.store, &report, &strangers, &misplaced);
     let checked = Checked {
         store: place,
         cluster: id.cluster,
@@ -96,7 +99,12 @@ fn not_looked_at(why: StoreRefused) -> Failure {
     }
 }
 
-fn findings(store: &Path, report: &StoreReport, strangers: &[String]) -> Vec<Finding> {
+fn findings(
+    store: &Path,
+    report: &StoreReport,
+    strangers: &[String],
+    misplaced: &[ObjectName],
+) -> Vec<Finding> {
     let place = |file: &str| store.join(file).display().to_string();
     let found = |object: ObjectName, what: String, harmless: bool| Finding {
         place: place(&object.to_string()),
@@ -129,6 +137,9 @@ fn findings(store: &Path, report: &StoreReport, strangers: &[String]) -> Vec<Fin
     for file in &report.strangers {
         let what = "the object of a file that has ended: nobody can reach it".to_string();
         all.push(found(ObjectName(file.0), what, false));
+    }
+    for object in misplaced {
+        all.push(found(*object, "has an object's name and is no file".to_string(), false));
     }
     for file in strangers {
         all.push(Finding { place: place(file), what: "no file of a store's".to_string(), harmless: false });

@@ -1,6 +1,7 @@
 //! A file that is there in whole or not at all: written beside its final name and renamed at the end.
 
 use crate::exit::Failure;
+use crate::interrupt;
 use crate::part::part_beside;
 use rustix::fs::{Access, access};
 use std::fs::{self, File, OpenOptions};
@@ -24,7 +25,9 @@ impl LogFile {
     /// Begins a file that holds `what`, and refuses now what would fail at the end: a directory, a file that may not be written,
     /// a directory that takes no new file.
     pub fn create(path: &Path, what: &'static str) -> Result<LogFile, Failure> {
-        LogFile::open(path, what).map_err(|e| refused(path, what, &e))
+        let path = path.to_path_buf();
+        // A pipe is there once somebody reads it, and until then the user may ask to stop.
+        interrupt::unless_requested(move || LogFile::open(&path, what).map_err(|e| refused(&path, what, &e)))
     }
 
     /// Refuses the same, and leaves all as it is. A pipe is not opened: who reads it would take it for ended once it is closed.

@@ -55,9 +55,11 @@ pub fn quoted(word: &str) -> String {
 pub fn verdict(checks: &[Check], violations: &[Violation]) -> String {
     let kept = checks.iter().filter(|check| check.held).count();
     let all = checks.len();
-    let mut text = match all - kept {
-        0 => format!("HELD: all {all} checks\n"),
-        broken => format!("VIOLATED: {broken} of {all} checks\n"),
+    let judged = checks.iter().filter(|check| check.judged).count();
+    let mut text = match (all - kept, all - judged) {
+        (0, 0) => format!("HELD: all {all} checks\n"),
+        (0, untested) => format!("HELD: {judged} of {all} checks, {untested} not judged\n"),
+        (broken, _) => format!("VIOLATED: {broken} of {all} checks\n"),
     };
     for violation in violations.iter().take(MOST_VIOLATIONS) {
         wrap(&violation.to_string(), 2, &mut text);
@@ -126,8 +128,11 @@ pub fn faults(counts: &[FaultCount]) -> Table {
 pub fn checks(checks: &[Check]) -> Table {
     let mut table = Table::new("Checks", 3, &["check", "result", "promise"]);
     for check in checks {
-        let result =
-            if check.held { "held".to_string() } else { format!("broken {}x", count(check.violations)) };
+        let result = match (check.held, check.judged) {
+            (true, true) => "held".to_string(),
+            (true, false) => "not judged".to_string(),
+            (false, _) => format!("broken {}x", count(check.violations)),
+        };
         table.row([check.oracle.to_string(), result, check.promise.to_string()]);
     }
     table
@@ -168,6 +173,7 @@ mod tests {
                 oracle: "mutual exclusion",
                 promise: "an exclusive holder is alone",
                 held,
+                judged: true,
                 violations: u64::from(!held) * 7,
             }],
             violations: if held { vec![] } else { vec![violation; 7] },
@@ -205,6 +211,16 @@ mod tests {
         assert!(
             text(&sample(false), "weft run x").starts_with("VIOLATED: 1 of 1 checks\n  mutual exclusion: at")
         );
+    }
+
+    #[test]
+    fn a_check_that_nothing_happened_to_test_is_not_said_to_have_held() {
+        let mut report = sample(true);
+        let other = Check { oracle: "progress", ..report.checks[0].clone() };
+        report.checks.push(Check { judged: false, ..other });
+        let text = text(&report, "weft run x");
+        assert!(text.starts_with("HELD: 1 of 2 checks, 1 not judged\n"), "{text}");
+        assert!(text.lines().any(|line| line.contains("progress") && line.contains("not judged")), "{text}");
     }
 
     #[test]

@@ -15,7 +15,6 @@ use std::path::Path;
 use std::time::Duration;
 use weft_control::daemon::systems::does_not_run;
 use weft_control::message::CALL;
-use weft_control::refusal::Refusal;
 use weft_protocols::ddss::named::{LONGEST_NAME, Reply, Request, Row, Seen};
 use weft_protocols::transport::Rank;
 use weft_verbs::Nanos;
@@ -135,7 +134,7 @@ fn list(door: &Door, as_json: bool) -> Result<Exit, Failure> {
             return without.pop().map_or_else(|| Err(odd()), |(_, why)| Err(why));
         }
         if without.iter().all(|(node, why)| why.to_string() == does_not_run(**node, SEGMENTS)) {
-            return Err(Failure::bad_input(Refusal::NoSystem { system: SEGMENTS.to_string() }));
+            return Err(door.nobody_runs(SEGMENTS));
         }
     }
     rows.sort_by(|(_, a), (_, b)| a.name.cmp(&b.name));

@@ -296,6 +296,13 @@ impl Fabric {
         self.world.borrow().stats()
     }
 
+    /// How many packets were sent again, and how many time-outs of acknowledgements there were: [`Stats`] without the rest, for who
+    /// asks in every state.
+    pub fn sent_again(&self) -> (u64, u64) {
+        let Stats { retransmitted, timeouts, .. } = self.world.borrow().state.stats;
+        (retransmitted, timeouts)
+    }
+
     /// Whether a node has crashed and not been restarted.
     pub fn is_crashed(&self, node: NodeId) -> bool {
         self.world.borrow_mut().machine(node).crashed

@@ -107,6 +107,12 @@ pub enum StoreRefused {
         /// The line.
         line: u32,
     },
+    /// An object's name is that of a directory, a link, a pipe or a device.
+    #[error("{}: has an object's name and is no file; put the file there from a copy, with the server ended", path.display())]
+    NoFile {
+        /// Where it is.
+        path: PathBuf,
+    },
     /// It is of another version.
     #[error("{}:1: is a store of version {found}, and this program has version {VERSION}", path.display())]
     Version {
@@ -223,7 +229,10 @@ impl Directory {
             return Err(StoreRefused::Server { path: at, found: self.id.server, wanted: id.server });
         }
         self.writable()?;
-        Ok(self)
+        match self.misplaced().map_err(StoreRefused::at(&self.path))?.first() {
+            Some(object) => Err(StoreRefused::NoFile { path: self.path.join(object.to_string()) }),
+            None => Ok(self),
+        }
     }
 
     /// Refuses a store in which files can be neither changed nor made: of a disk that is mounted for reading alone, or of another user. A
@@ -315,6 +324,20 @@ impl Directory {
     pub fn objects(&self) -> io::Result<Vec<ObjectName>> {
         let mut found = Vec::new();
         for name in self.folder.names()? {
+            found.extend(object_of(&name?));
+        }
+        found.sort_unstable();
+        Ok(found)
+    }
+
+    /// Objects' names, in order, that stand for no files: no server has made those, and none can use them.
+    ///
+    /// # Errors
+    ///
+    /// What the operating system says.
+    pub fn misplaced(&self) -> io::Result<Vec<ObjectName>> {
+        let mut found = Vec::new();
+        for name in self.folder.no_files()? {
             found.extend(object_of(&name?));
         }
         found.sort_unstable();

@@ -4,9 +4,9 @@
 //! objects by the path would then take those that it has for none, answer with zeros, and lose what it makes there. So nothing here
 //! asks for the path again.
 
-use rustix::fs::{AtFlags, Dir, Mode, OFlags, openat, renameat, statat, unlinkat};
+use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags, openat, renameat, statat, unlinkat};
 use rustix::io::retry_on_intr;
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::fs::File;
 use std::io;
 use std::os::unix::ffi::OsStringExt;
@@ -43,11 +43,31 @@ impl Folder {
 
     /// The names of what is in it, in any order.
     pub(crate) fn names(&self) -> io::Result<impl Iterator<Item = io::Result<OsString>>> {
-        let names = Dir::read_from(&self.0)?.map(|entry| match entry {
-            Ok(entry) => Ok(OsString::from_vec(entry.file_name().to_bytes().to_vec())),
+        Ok(self.entries()?.map(|entry| entry.map(|(name, _)| name)))
+    }
+
+    /// The names of what is in it and no file: directories, links, pipes, devices. In any order.
+    pub(crate) fn no_files(&self) -> io::Result<impl Iterator<Item = io::Result<OsString>>> {
+        let is_none = |name: &OsStr, kind| match kind {
+            // Some file systems do not say it of their entries.
+            FileType::Unknown => {
+                let found = statat(&self.0, name, AtFlags::SYMLINK_NOFOLLOW)?;
+                Ok(FileType::from_raw_mode(found.st_mode) != FileType::RegularFile)
+            }
+            kind => Ok::<bool, io::Error>(kind != FileType::RegularFile),
+        };
+        Ok(self.entries()?.filter_map(move |entry| {
+            let of = entry.and_then(|(name, kind)| Ok(is_none(&name, kind)?.then_some(name)));
+            of.transpose()
+        }))
+    }
+
+    fn entries(&self) -> io::Result<impl Iterator<Item = io::Result<(OsString, FileType)>>> {
+        let entries = Dir::read_from(&self.0)?.map(|entry| match entry {
+            Ok(entry) => Ok((OsString::from_vec(entry.file_name().to_bytes().to_vec()), entry.file_type())),
             Err(why) => Err(why.into()),
         });
-        Ok(names.filter(|name| !matches!(name, Ok(name) if name == "." || name == "..")))
+        Ok(entries.filter(|entry| !matches!(entry, Ok((name, _)) if name == "." || name == "..")))
     }
 
     /// Makes durable which files are in it.

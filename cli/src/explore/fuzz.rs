@@ -81,6 +81,8 @@ fn sweep(args: &FuzzArgs, target: &dyn Target) -> Result<Fuzzed, Failure> {
         |result| {
             match result {
                 Some(Ok(seed)) => fuzzed.add(seed),
+                // What the user broke off says nothing, and the others' results count.
+                Some(Err(_)) if interrupt::requested() => {}
                 Some(Err(failure)) => drop(failed.get_or_insert(failure)),
                 None => {}
             }

@@ -8,10 +8,10 @@ use super::args::FuzzArgs;
 use super::files;
 use super::target::{Runner, Seed, Target};
 use crate::exit::Failure;
-use crate::report;
+use crate::{interrupt, report};
 use std::num::NonZeroU32;
 use std::path::PathBuf;
-use weft_check::run::RunOptions;
+use weft_check::run::{Progress, RunOptions};
 use weft_check::scenario::{Jitter, Scenario};
 use weft_check::systems::{self, Registered};
 
@@ -65,6 +65,11 @@ fn size(name: &str) -> (Option<NonZeroU32>, &str) {
     number.parse().map_or((None, name), |nodes| (Some(nodes), rest))
 }
 
+/// What could not be run from a file is not run from a name either.
+fn valid(scenario: &Scenario) -> Result<(), Failure> {
+    weft_check::parse(&text(scenario)?).map(drop).map_err(Failure::bad_input)
+}
+
 /// A scenario as a file has it.
 fn text(scenario: &Scenario) -> Result<String, Failure> {
     toml::to_string(scenario).map_err(Failure::unfinished)
@@ -99,8 +104,7 @@ impl Swarm {
         let swarm = Swarm { name, nodes, system, variants, rails, members, exact, save };
         let (kind, first) = (system.kind(), swarm.scenario(0));
         let first = first.ok_or_else(|| Failure::bad_input(format!("{kind} makes no use of members")))?;
-        // What could not be run from a file is not run from a name either.
-        weft_check::parse(&text(&first)?).map_err(|why| Failure::bad_input(why).at(&swarm.name))?;
+        valid(&first).map_err(|why| why.at(&swarm.name))?;
         match nodes.map(NonZeroU32::get) {
             Some(few) if few < first.cluster.nodes => Err(Failure::bad_input(format!(
                 "{kind} of {few} nodes: give at least {}",
@@ -119,7 +123,8 @@ impl Swarm {
         if self.exact {
             scenario.cluster.jitter = Jitter::NONE;
         }
-        if self.members { scenario.among_members(seed) } else { Some(scenario) }
+        let drawn = if self.members { scenario.among_members(seed) } else { Some(scenario) };
+        drawn.map(Scenario::with_memory)
     }
 
     /// Where the scenario of a seed is saved.
@@ -127,9 +132,12 @@ impl Swarm {
         self.save.clone().unwrap_or_else(|| PathBuf::from(format!("{}.{seed}.toml", self.name)))
     }
 
-    /// Whether there are any was asked at the beginning, and does not depend on the seed.
+    /// The scenario of a seed. Whether there are any was asked at the beginning, and does not depend on the seed.
     fn drawn(&self, seed: u64) -> Result<Scenario, Failure> {
-        self.scenario(seed).ok_or_else(|| Failure::bad_input(format!("{} has no scenarios", self.name)))
+        let drawn = self.scenario(seed);
+        let drawn = drawn.ok_or_else(|| Failure::bad_input(format!("{} has no scenarios", self.name)))?;
+        valid(&drawn).map_err(|why| why.at(format!("seed {seed}")))?;
+        Ok(drawn)
     }
 }
 
@@ -140,7 +148,9 @@ impl Target for Swarm {
 
     fn runner(&self) -> Result<Runner<'_>, Failure> {
         Ok(Box::new(|seed| {
-            let report = self.system.run(&self.drawn(seed)?, seed, RunOptions::default());
+            let mut watch = |_: &Progress| interrupt::go_on();
+            let options = RunOptions { progress: Some(&mut watch), ..RunOptions::default() };
+            let report = self.system.run(&self.drawn(seed)?, seed, options);
             let report = report.map_err(|error| Failure::of_run(&error).at(format!("seed {seed}")))?;
             let violation = report.violations.first().map(ToString::to_string);
             let faults =
@@ -170,6 +180,20 @@ mod tests {
     fn drawn(name: &str, seed: u64) -> Scenario {
         let swarm = Swarm::named(name, &name[NAME.len()..], None).expect("there is one");
         swarm.drawn(seed).expect("it is drawn")
+    }
+
+    /// Their machines' buffers take more memory than a run may take unless its scenario says otherwise.
+    #[test]
+    fn of_a_large_swarm_every_seed_is_drawn_that_a_file_could_have() {
+        let usual = drawn("swarm-16", 0).run.memory;
+        let mut raised = 0;
+        for what in all().into_iter().map(|(what, ..)| what) {
+            for seed in 0..3 {
+                raised += u32::from(drawn(&format!("swarm-300{what}"), seed).run.memory > usual);
+            }
+        }
+        assert!(raised > 0);
+        assert_eq!(drawn("swarm-3-pario", 1).run.memory, usual);
     }
 
     #[test]

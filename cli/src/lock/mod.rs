@@ -13,7 +13,6 @@ use crate::table::{Table, short};
 use serde_json::json;
 use std::io::{self, Write};
 use weft_control::daemon::systems::does_not_run;
-use weft_control::refusal::Refusal;
 use weft_protocols::locks::remote::{Reply, Request, Row};
 
 /// Does what is asked.
@@ -45,7 +44,7 @@ fn list(door: &Door, as_json: bool) -> Result<Exit, Failure> {
             return without.pop().map_or_else(|| Err(odd()), |(_, why)| Err(why));
         }
         if without.iter().all(|(node, why)| why.to_string() == does_not_run(*node, LOCKS)) {
-            return Err(Failure::bad_input(Refusal::NoSystem { system: LOCKS.to_string() }));
+            return Err(door.nobody_runs(LOCKS));
         }
     }
     // Who holds a lock comes before those who wait for it, and these in the order in which they began to.

@@ -298,6 +298,14 @@ fn who_asks_for_a_segment_or_a_file_that_cannot_be_had_is_told_why_in_one_line()
         assert_eq!((output.status.code(), out(&output)), (Some(2), ""), "{args:?}: {}", err(&output));
         assert!(err(&output).contains(line), "{args:?}: {}", err(&output));
     }
+    // Of a cluster whose file has segments they may run yet: who asks again may be served.
+    let text = fs::read_to_string(&config).expect("it is there") + "[systems]\nsegments = true\n";
+    let config = scratch.file("with.toml", text);
+    for args in [&["list"][..], &["get", "load"]] {
+        let output = run(&[&["segment", "--cluster", &config], args].concat());
+        assert_eq!((output.status.code(), out(&output)), (Some(3), ""), "{args:?}: {}", err(&output));
+        assert!(err(&output).contains("no node that is here runs segments"), "{args:?}: {}", err(&output));
+    }
 }
 
 #[cfg(not(feature = "hw"))]

@@ -139,6 +139,23 @@ fn a_file_that_no_server_makes_is_no_crashs_doing() {
 }
 
 #[test]
+fn what_has_an_objects_name_and_is_no_file_was_left_by_no_crash() {
+    let scratch = Scratch::new("fsck_no_file");
+    let path = store(&scratch, &[]);
+    fs::write(path.join("weft-store"), "version 4\ncluster home\nserver 1\n").unwrap();
+    fs::create_dir(path.join("0000000000000001")).unwrap();
+    std::os::unix::fs::symlink("/etc/passwd", path.join("0000000000000002")).unwrap();
+    std::os::unix::fs::symlink("nowhere", path.join("0000000000000003")).unwrap();
+    let (code, said) = fsck(&path);
+    assert!(code == Some(1) && said.contains("  0 objects of files with 0 bytes"), "{code:?} {said}");
+    for object in 1..4 {
+        let told = format!("STORE/000000000000000{object}: has an object's name and is no file\n");
+        assert!(said.contains(&told), "{said}");
+    }
+    assert!(said.ends_with("not clean: 3 of these were left by no crash\n"), "{said}");
+}
+
+#[test]
 fn a_damaged_store_is_named_with_the_place_and_refused() {
     let scratch = Scratch::new("fsck_damaged");
     let objects = disk();

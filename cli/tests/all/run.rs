@@ -272,6 +272,56 @@ fn seeds_that_are_interrupted_held_so_far_and_no_further() {
     }
 }
 
+/// A seed of this swarm takes longer than anybody waits.
+#[cfg(target_os = "linux")]
+#[test]
+fn a_seed_of_a_large_swarm_is_broken_off_where_the_user_asks_to_stop() {
+    let mut child = weft(&["fuzz", "swarm-200-dsm", "--seeds", "0..40"]);
+    let child = child.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("starts");
+    takes_signals(&child);
+    std::thread::sleep(std::time::Duration::from_secs(1));
+    let since = std::time::Instant::now();
+    terminate(&child);
+    let said = child.wait_with_output().expect("ends");
+    assert_eq!(said.status.code(), Some(3), "{}", err(&said));
+    assert!(since.elapsed().as_secs() < 20 && err(&said).contains("interrupted after "), "{}", err(&said));
+}
+
+/// Nobody reads it yet, and so it cannot be opened.
+#[cfg(target_os = "linux")]
+#[test]
+fn a_log_that_goes_into_a_pipe_which_nobody_reads_is_given_up_where_the_user_asks_to_stop() {
+    let scratch = Scratch::new("pipe");
+    let (small, pipe) = (scratch.file("small.toml", SMALL), scratch.path("pipe"));
+    let made = std::process::Command::new("mkfifo").arg(&pipe).status();
+    assert!(made.expect("there is mkfifo").success());
+    let child = weft(&["run", &small, "--log", &pipe]).stderr(Stdio::piped()).spawn().expect("starts");
+    takes_signals(&child);
+    terminate(&child);
+    let said = child.wait_with_output().expect("ends");
+    assert_eq!((said.status.code(), err(&said)), (Some(3), "weft: interrupted\n"));
+}
+
+/// Waits until a process has taken SIGTERM over.
+#[cfg(target_os = "linux")]
+fn takes_signals(child: &std::process::Child) {
+    let status = format!("/proc/{}/status", child.id());
+    let taken = || {
+        let status = fs::read_to_string(&status).expect("it runs");
+        let bits = status.lines().find_map(|line| line.strip_prefix("SigCgt:").map(str::trim));
+        u64::from_str_radix(bits.expect("there is such a line"), 16).expect("a number") >> 14 & 1 == 1
+    };
+    while !taken() {
+        std::thread::sleep(std::time::Duration::from_millis(5));
+    }
+}
+
+#[cfg(target_os = "linux")]
+fn terminate(child: &std::process::Child) {
+    let killed = std::process::Command::new("kill").args(["-TERM", &child.id().to_string()]).status();
+    assert!(killed.expect("there is a kill").success());
+}
+
 /// `nohup`, and what a shell does with `&`.
 #[cfg(target_os = "linux")]
 #[test]

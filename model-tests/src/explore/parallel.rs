@@ -21,7 +21,8 @@ use std::time::{Duration, Instant};
 const TOLD_EVERY: Duration = Duration::from_millis(50);
 
 /// Explores a world of a list by up to `jobs` workers, each with a model of its own. Verdict, counts and counterexample are
-/// the same for any number of them, unless a limit of time or memory or the caller ends the exploration before its end.
+/// the same for any number of them, unless a limit of time or memory or the caller ends the exploration before its end. A limit of
+/// executions counts in the order of one search: then one worker explores alone.
 ///
 /// # Errors
 ///
@@ -36,7 +37,7 @@ pub fn explore_in_parallel(
     let mut model = entry.build(size)?;
     let parts = model.configurations();
     let jobs = jobs.get().min(parts);
-    if jobs == 1 {
+    if jobs == 1 || options.max_executions.is_some() {
         return model.explore(options, watch);
     }
     let began = Instant::now();
@@ -45,7 +46,7 @@ pub fn explore_in_parallel(
     let options = Options { kinds, max_cache: options.max_cache / jobs as u64, ..options.clone() };
     let work = Work::new(*entry, size, &options, parts, began);
     let parts = work.run(jobs, watch);
-    let mut report = add_up(model.as_mut(), &options, parts)?;
+    let mut report = add_up(model.name(), &options, parts)?;
     report.seconds = began.elapsed().as_secs_f64();
     Ok(report)
 }
@@ -148,13 +149,13 @@ impl<'a> Work<'a> {
     /// Notes whether a part's result ends the exploration.
     fn note_end(&self, part: usize, result: &Result<Report, ExploreError>) {
         match result.as_ref().map(|report| report.stopped) {
-            Ok(None | Some(Stopped::Executions | Stopped::Depth)) => {}
+            Ok(None | Some(Stopped::Depth)) => {}
             Err(_) | Ok(Some(Stopped::Violation)) => {
                 self.end.fetch_min(part + 1, Ordering::Relaxed);
             }
             // A part that is not needed any more was asked to stop, too.
             Ok(Some(Stopped::Asked)) if self.is_needless(part) => {}
-            Ok(Some(Stopped::Time | Stopped::Memory | Stopped::Asked)) => {
+            Ok(Some(Stopped::Time | Stopped::Memory | Stopped::Asked | Stopped::Executions)) => {
                 self.stops.store(true, Ordering::Relaxed)
             }
         }
@@ -183,23 +184,16 @@ fn share_of_part(share: f64, parts: usize) -> f64 {
 }
 
 /// Adds the parts up as one search would have come to them: up to the first that ends the exploration.
-fn add_up(model: &mut dyn AnyModel, options: &Options, parts: Vec<Part>) -> Result<Report, ExploreError> {
-    let mut sum = Report::new(model.name(), options);
+fn add_up(name: &str, options: &Options, parts: Vec<Part>) -> Result<Report, ExploreError> {
+    let mut sum = Report::new(name, options);
     let limit = limit(&parts);
     sum.exhaustive = limit.is_none();
-    for (number, part) in parts.into_iter().enumerate() {
-        let Some(part) = part else { continue };
-        let mut part = part?;
-        let most = options.max_executions.map(|most| most - sum.executions);
-        if most.is_some_and(|most| part.executions >= most) {
-            // What was explored behind the last execution that is allowed does not count.
-            let options = Options { max_executions: most, ..options.clone() };
-            part = model.explore_part(number, &options, &mut |_| ControlFlow::Continue(()))?;
-        }
+    for part in parts.into_iter().flatten() {
+        let part = part?;
         let stopped = part.stopped;
         sum.reduction = part.reduction;
         sum.add(part);
-        if matches!(stopped, Some(Stopped::Violation | Stopped::Executions)) {
+        if stopped == Some(Stopped::Violation) {
             sum.stopped = stopped;
             return Ok(sum);
         }

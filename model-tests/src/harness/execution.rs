@@ -96,13 +96,18 @@ pub(super) struct Instance<M: Model> {
 #[derive(Default)]
 struct Losses {
     crashed: Vec<NodeId>,
-    /// Another fault struck besides: then those who are left may wait for time-outs that no longer come, where time does not go on after a
-    /// crash.
-    other: bool,
-    /// A disk was full, or failed.
-    disks: bool,
+    struck: Struck,
     /// The last event was to go wrong, and did not.
     in_vain: bool,
+}
+
+/// Which faults have struck, but for crashes.
+#[derive(Clone, Copy, Default)]
+pub(super) struct Struck {
+    /// Any. Then those who are left may wait for time-outs that no longer come, where time does not go on after a crash.
+    any: bool,
+    /// A disk was full, or failed.
+    disks: bool,
 }
 
 /// The choice of an initial configuration, as an event: of a kind that the fabric does not have.
@@ -364,9 +369,8 @@ impl<M: Model> Execution<M> {
     /// execution is over: what a time-out would bring comes too late.
     fn waits_for_time(&self) -> bool {
         let Some(Running { recorder, instance, .. }) = &self.running else { return false };
-        let is_unharmed = self.losses.crashed.is_empty() && !self.losses.other;
         let state = instance.as_ref().map(|Instance { state, .. }| state);
-        is_unharmed && self.model.needs_no_time() && self.model.is_open(state, recorder)
+        self.is_unharmed() && self.model.needs_no_time() && self.model.is_open(state, recorder)
     }
 
     /// Whether the fabric has something left that can happen.
@@ -385,14 +389,22 @@ impl<M: Model> Execution<M> {
         self.model.drift().is_none() || !self.model.waits(state, &self.losses.crashed, recorder)
     }
 
+    /// Whether nothing has gone wrong.
+    fn is_unharmed(&self) -> bool {
+        self.losses.crashed.is_empty() && !self.losses.struck.any
+    }
+
+    /// How many packets were sent again, and how many answers were late; none where a fault may be why.
+    fn sent_again(&self) -> (u64, u64) {
+        let judges = self.is_unharmed() && !self.model.breaks_connections();
+        if judges { self.fabric.sent_again() } else { (0, 0) }
+    }
+
     /// What was sent again though nothing went wrong and no answer was late: its receiver had no buffer for it.
     fn not_ready(&self) -> Option<Violation> {
-        let stats = self.fabric.stats();
-        let again = stats.retransmitted;
-        let text =
-            || format!("{again} packets were sent again, since their receivers had no buffers for them");
-        let judges = stats.timeouts == 0 && !self.model.breaks_connections();
-        (judges && again > 0).then(|| Violation::new(Standing::NAME, text()))
+        let (again, late) = self.sent_again();
+        let text = || format!("{again} packets were sent again: their receivers had no buffers for them");
+        (again > 0 && late == 0).then(|| Violation::new(Standing::NAME, text()))
     }
 
     /// What the oracles say of an end: what only an end shows, and, if requests did not end, why nothing will end them.
@@ -444,8 +456,8 @@ impl<M: Model> TransitionSystem for Execution<M> {
             let Taken { crashed, in_vain, .. } = self.take_and_record(event, outcome, touched)?;
             self.losses.in_vain = in_vain;
             self.event_log.take(event, outcome);
-            self.losses.other |= outcome.is_fault() && !in_vain && crashed.is_none();
-            self.losses.disks |= FaultSet::OF_DISKS.contains(outcome);
+            self.losses.struck.any |= outcome.is_fault() && !in_vain && crashed.is_none();
+            self.losses.struck.disks |= FaultSet::OF_DISKS.contains(outcome);
             self.losses.crashed.extend(crashed);
             return Ok(());
         }
@@ -458,14 +470,13 @@ impl<M: Model> TransitionSystem for Execution<M> {
     }
 
     fn save(&mut self, number: usize) -> bool {
-        let struck = self.losses.other;
-        self.memoised.as_mut().is_some_and(|memoised| memoised.save(number, struck))
+        self.memoised.as_mut().is_some_and(|memoised| memoised.save(number, self.losses.struck))
     }
 
     fn restore(&mut self, number: usize) -> bool {
         let struck = self.memoised.as_mut().and_then(|memoised| memoised.restore(number));
         // Of what is memoised nobody has crashed.
-        self.losses.other = struck.unwrap_or(self.losses.other);
+        self.losses.struck = struck.unwrap_or(self.losses.struck);
         struck.is_some()
     }
 
@@ -480,9 +491,9 @@ impl<M: Model> TransitionSystem for Execution<M> {
 
     fn finish(&mut self) -> Result<(), Violation> {
         let Some(Running { configuration, recorder, instance, .. }) = &self.running else { return Ok(()) };
-        if self.losses.other {
+        if self.losses.struck.any {
             self.model.rests_after_faults(*configuration, recorder);
-        } else if self.losses.crashed.is_empty()
+        } else if self.is_unharmed()
             && let Some(broken) = recorder.unharmed().or_else(|| self.not_ready())
         {
             return Err(broken);
@@ -495,12 +506,12 @@ impl<M: Model> TransitionSystem for Execution<M> {
             if let Some(broken) = self.broken_at_end(recorder) {
                 return Err(broken);
             }
-            let judges = !self.losses.other && !self.model.breaks_connections();
+            let judges = !self.losses.struck.any && !self.model.breaks_connections();
             let FoundByNodes { violation, broke, .. } = self.found();
             return broke.filter(|_| judges).or(violation).map_or(Ok(()), Err);
         };
-        let Losses { crashed, other, disks, .. } = &self.losses;
-        let excused = *other && self.model.drift().is_none()
+        let Losses { crashed, struck: Struck { any, disks }, .. } = &self.losses;
+        let excused = *any && self.model.drift().is_none()
             || crashed.iter().any(|&node| self.model.needs(state, node, recorder));
         match self.broken_at_end(recorder) {
             _ if excused && !crashed.is_empty() => Ok(()),
@@ -508,7 +519,7 @@ impl<M: Model> TransitionSystem for Execution<M> {
             // A dead node's connections, and what was meant for it, are left over.
             None if !crashed.is_empty() => self.model.finish_without(state, crashed, members),
             None => {
-                match (!other && !self.model.breaks_connections()).then(|| first_broke(members)).flatten() {
+                match (!any && !self.model.breaks_connections()).then(|| first_broke(members)).flatten() {
                     Some(broke) => return Err(broke),
                     None => self.model.finish(state, members, recorder)?,
                 }
@@ -520,7 +531,8 @@ impl<M: Model> TransitionSystem for Execution<M> {
     /// The fabric's, the record's and the model's view. A program is told from others by what it still knows, if the model can say it,
     /// and otherwise by all that it has seen: programs are deterministic. The initial configuration is part of it, since it is what
     /// programs were started with; and so is the order of what was noted across nodes, and what the model judges the state by: nodes that
-    /// have seen the same may have changed what they share in another order.
+    /// have seen the same may have changed what they share in another order. And so is what an end is judged by and
+    /// adapters do not keep: whether something was sent again, and whether a fault was a disk's, after which disks are not judged.
     fn fingerprint(&mut self) -> Option<Fingerprint> {
         let fingerprints = self.fingerprints();
         let Some(Running { configuration, recorder, view, .. }) = &self.running else {
@@ -530,6 +542,8 @@ impl<M: Model> TransitionSystem for Execution<M> {
         configuration.hash(&mut rest);
         view.digest.hash(&mut rest);
         recorder.state(&mut rest);
+        let (again, late) = self.sent_again();
+        (again > 0, late > 0, self.losses.struck.disks).hash(&mut rest);
         Some(Fingerprint(self.fabric.fingerprint_of(&fingerprints) ^ rest.whole()))
     }
 

@@ -2,7 +2,7 @@
 
 use super::at_rest::broke;
 use super::cluster::Cluster;
-use super::execution::{Instance, fingerprint, set_up};
+use super::execution::{Instance, Struck, fingerprint, set_up};
 use super::model::Model;
 use super::recorder::{Pages, Recorder};
 use crate::explore::Violation;
@@ -49,7 +49,7 @@ const KNOWS: u8 = 1;
 struct Saved<M: Model> {
     state: Option<SavedExecution>,
     record: Pages<M::Oracles>,
-    struck: bool,
+    struck: Struck,
 }
 
 impl<M: Model> Memoised<M> {
@@ -142,8 +142,8 @@ impl<M: Model> Memoised<M> {
         programs.ask(node, number, build, look)
     }
 
-    /// Keeps the present state under a number, and whether faults have struck in it.
-    pub fn save(&mut self, number: usize, struck: bool) -> bool {
+    /// Keeps the present state under a number, and which faults have struck in it.
+    pub fn save(&mut self, number: usize, struck: Struck) -> bool {
         if self.saved.len() <= number {
             self.saved.resize_with(number + 1, || None);
         }
@@ -155,8 +155,8 @@ impl<M: Model> Memoised<M> {
         true
     }
 
-    /// Goes back to what was kept, if that can be, and says whether faults had struck in it.
-    pub fn restore(&mut self, number: usize) -> Option<bool> {
+    /// Goes back to what was kept, if that can be, and says which faults had struck in it.
+    pub fn restore(&mut self, number: usize) -> Option<Struck> {
         let Some(Some(Saved { state: Some(state), record, struck })) = self.saved.get(number) else {
             return None;
         };

@@ -2,7 +2,7 @@
 
 use super::{Harness, Meeting, Member, Model, Recorder, Shape};
 use crate::by_hand;
-use crate::explore::{Described, Options, explore};
+use crate::explore::{Described, Options, Reduction, explore};
 use crate::polled::polled;
 use std::cell::Cell;
 use std::future::pending;
@@ -11,24 +11,36 @@ use std::pin::pin;
 use std::rc::Rc;
 use weft_protocols::rt::{BufferGuard, CompletionSink, Local, QpHandle};
 use weft_protocols::transport::{Channel, Incoming};
-use weft_sim::explore::FaultSet;
+use weft_sim::explore::{FaultSet, Outcome};
 use weft_sim::{Sim, SimMr};
 use weft_verbs::{AccessFlags, Context, MemoryRegion, Nanos, QpCaps, SendOp, Wait};
 
 /// The promise of a model that is broken without a fault.
 fn broken(model: impl Model) -> Option<String> {
+    broken_by(model, &Options::default())
+}
+
+/// The same as it is explored otherwise.
+fn broken_by(model: impl Model, options: &Options) -> Option<String> {
     let mut harness = Harness::new("two nodes", model);
-    let explored = explore(&mut harness, &Options::default(), &mut |_| ControlFlow::Continue(()));
+    let explored = explore(&mut harness, options, &mut |_| ControlFlow::Continue(()));
     let found = explored.expect("explores").counterexample?;
     assert!(harness.promises().contains(&&*found.violation.oracle), "{}", found.violation);
     Some(found.violation.oracle)
 }
 
-/// The first node sends the second one a message, by a connection without credits.
+/// A node sends the other one a message, by a connection without credits.
 struct Sends {
-    /// The buffer is posted before the message is. Otherwise in a step of the second node.
+    /// The buffer is posted before the message is. Otherwise in a step of the receiver.
     is_ready: bool,
+    /// The second node sends, so that orders in which the first one has posted its buffer come first.
+    is_second: bool,
+    /// Then the receiver sleeps: there is a quiescent state before the end.
+    sleeps: bool,
 }
+
+/// As most tests send it.
+const SENDS: Sends = Sends { is_ready: true, is_second: false, sleeps: false };
 
 fn queue(member: &Member) -> QpHandle<Sim> {
     let pd = member.rt.context().alloc_pd().expect("there is one");
@@ -48,13 +60,14 @@ impl Model for Sends {
     }
 
     fn usual_faults(&self) -> FaultSet {
-        FaultSet::NONE
+        FaultSet::one(Outcome::Delay)
     }
 
     fn oracles(&self) {}
 
     fn start(&self, _: usize, members: &[Member], _: &Recorder<()>) -> [QpHandle<Sim>; 2] {
-        let [sender, receiver] = members else { unreachable!("the shape has two nodes") };
+        let [first, second] = members else { unreachable!("the shape has two nodes") };
+        let (sender, receiver) = if self.is_second { (second, first) } else { (first, second) };
         let [from, to] = [queue(sender), queue(receiver)];
         let ends = (sender.rt.context(), from.qp());
         by_hand::connect(ends, (receiver.rt.context(), to.qp()), AccessFlags::empty()).expect("they are new");
@@ -64,7 +77,15 @@ impl Model for Sends {
         };
         match self.is_ready {
             true => post(),
-            false => drop(receiver.rt.spawn(async move { post() })),
+            false => {
+                let (rt, sleeps) = (receiver.rt.clone(), self.sleeps);
+                drop(receiver.rt.spawn(async move {
+                    post();
+                    if sleeps {
+                        rt.sleep(Nanos::from_millis(1)).await;
+                    }
+                }));
+            }
         }
         let sends = from.clone();
         drop(sender.rt.spawn(async move {
@@ -78,8 +99,18 @@ impl Model for Sends {
 
 #[test]
 fn a_receiver_without_a_buffer_is_told_though_the_message_comes_in_the_end() {
-    assert_eq!(broken(Sends { is_ready: false }).as_deref(), Some("standing"));
-    assert_eq!(broken(Sends { is_ready: true }), None);
+    assert_eq!(broken(Sends { is_ready: false, ..SENDS }).as_deref(), Some("standing"));
+    assert_eq!(broken(SENDS), None);
+}
+
+/// Once the message has arrived, nothing else tells the two orders apart, and the one in which it arrives at once comes first.
+#[test]
+fn what_follows_on_a_message_sent_again_is_explored_though_its_state_is_known_without() {
+    let sends = |sleeps| Sends { is_ready: false, is_second: true, sleeps };
+    let cached = Options { reduction: Reduction::Cache, ..Options::default() };
+    assert_eq!(broken_by(sends(false), &cached).as_deref(), Some("standing"));
+    let merged = Options { reduction: Reduction::Dpor, faults: 1, ..Options::default() };
+    assert_eq!(broken_by(sends(true), &merged).as_deref(), Some("standing"));
 }
 
 /// The first node has something to do, after a while.

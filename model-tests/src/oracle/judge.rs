@@ -32,8 +32,10 @@ pub struct Check {
     pub oracle: &'static str,
     /// What it promises, in a few words.
     pub promise: &'static str,
-    /// Whether it was kept.
+    /// Whether it was kept, as far as anybody knows.
     pub held: bool,
+    /// Whether something happened that could break it.
+    pub judged: bool,
     /// How often it was broken.
     pub violations: u64,
 }
@@ -115,9 +117,11 @@ impl<O: Oracles> Judge<O> {
             (Standing::NAME, Standing::PROMISE),
             (Sanitizer::NAME, Sanitizer::PROMISE),
         ];
+        let untested = self.oracles.untested();
         let check = |(oracle, promise)| {
             let violations = self.verdicts.by_oracle.get(oracle).copied().unwrap_or(0);
-            Check { oracle, promise, held: violations == 0, violations }
+            let judged = violations > 0 || !untested.contains(&oracle);
+            Check { oracle, promise, held: violations == 0, judged, violations }
         };
         self.oracles.promises().into_iter().chain(of_every_system).map(check).collect()
     }

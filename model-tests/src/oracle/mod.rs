@@ -67,6 +67,11 @@ pub trait Oracles: Clone + 'static {
     /// Shows the next event to all oracles, and tells `broken` what it breaks.
     fn observe(&mut self, event: &Self::Event, broken: &mut dyn FnMut(Violation));
 
+    /// Oracles that nothing has happened to judge: that they were not broken says nothing.
+    fn untested(&self) -> Vec<&'static str> {
+        Vec::new()
+    }
+
     /// How many requests have ended, whatever became of them.
     fn ended(&self) -> u64;
 

@@ -51,7 +51,7 @@ pub(super) fn check(scenario: &Scenario) -> Rule {
         if matches!(spec.kind, FaultKind::Restart | FaultKind::Crash) && !kind.restarts && !members {
             let happens = if spec.kind == FaultKind::Crash { "crash" } else { "restart" };
             let hint = if scenario.workload.survives() { "; give the cluster members = {}" } else { "" };
-            let problem = format!("{} promises nothing where nodes {happens}{hint}", kind.name);
+            let problem = format!("{} has no runs in which nodes {happens}{hint}", kind.name);
             return broken(
                 vec![Step::Field("faults".into()), Step::Item(index), Step::Field("kind".into())],
                 problem,
@@ -155,9 +155,29 @@ fn run(run: &Run) -> Rule {
     positive(in_section("run", "settle"), run.settle)
 }
 
-/// Refuses what needs more memory than it may take: connections of each machine to each other one, or of guests to servers alone, with
-/// their buffers for messages, and what the system registers. All machines of a run are in one process.
-fn memory(scenario: &Scenario) -> Rule {
+/// The memory that a run may need: connections of each machine to each other one, or of guests to servers alone, with their buffers for
+/// messages, and what the system registers. All machines of a run are in one process.
+struct Need {
+    config: MeshConfig,
+    connections: u64,
+    /// Bytes of buffers.
+    buffers: u64,
+    /// Bytes of the system's own.
+    own: u64,
+}
+
+impl Need {
+    fn mib(&self) -> u64 {
+        self.buffers.saturating_add(self.own).div_ceil(MIB)
+    }
+}
+
+/// The memory that a run may need, in MiB.
+pub(super) fn mib_needed(scenario: &Scenario) -> u64 {
+    need(scenario).mib()
+}
+
+fn need(scenario: &Scenario) -> Need {
     let nodes = u64::from(scenario.cluster.nodes);
     // For what follows it matters only how many others there are, and not how they are called.
     let mut config = MeshConfig::new(Rank::from_index(0), vec![String::new(); nodes as usize]);
@@ -173,10 +193,17 @@ fn memory(scenario: &Scenario) -> Rule {
     let shared = named.saturating_mul(config.shared_bytes());
     let buffers = connections.saturating_mul(config.buffer_bytes()).saturating_add(shared);
     let own = scenario.workload.memory(scenario.cluster.nodes);
-    let (need, may) = (buffers.saturating_add(own).div_ceil(MIB), u64::from(scenario.run.memory));
+    Need { config, connections, buffers, own }
+}
+
+/// Refuses what needs more memory than it may take.
+fn memory(scenario: &Scenario) -> Rule {
+    let needs = need(scenario);
+    let (need, may) = (needs.mib(), u64::from(scenario.run.memory));
     if need <= may {
         return Ok(());
     }
+    let Need { config, connections, buffers, own } = needs;
     let stands_by = match config.standby && scenario.cluster.rails > 1 {
         true => ", and as many again to be received by one that stands by",
         false => "",

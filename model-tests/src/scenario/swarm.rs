@@ -4,10 +4,10 @@
 //! each run which features it has at all, and how much of each: a storm of one kind of fault, a cluster of
 //! two, buffers so few that every message waits for a credit.
 
-use super::Workload;
 use super::membership::Membership;
 use super::quits::Quits;
 use super::schema::*;
+use super::{Workload, check};
 use crate::fields::{Dice, Rate, Share, Span, Spread};
 use crate::system::System;
 use weft_sim::choice::Seeded;
@@ -104,6 +104,14 @@ impl Scenario {
                 spec.rail = Some(rail);
             }
         }
+        self
+    }
+
+    /// The same, which may take the memory that it may need: who says how many machines there are to be has no `memory` to raise.
+    #[must_use]
+    pub fn with_memory(mut self) -> Scenario {
+        let need = u32::try_from(check::mib_needed(&self)).unwrap_or(u32::MAX);
+        self.run.memory = self.run.memory.max(need);
         self
     }
 

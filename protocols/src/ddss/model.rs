@@ -199,6 +199,7 @@ impl Spec {
     pub(super) fn is_possible(self, nodes: u32) -> bool {
         (1..=Spec::LARGEST).contains(&self.size)
             && self.model.behind() <= Model::MOST_BEHIND
+            && self.model != Model::Temporal(0)
             && nodes <= Header::NODES
             && self.slots(nodes) <= Header::SLOTS
             && u32::try_from(self.footprint(nodes)).is_ok()
@@ -212,6 +213,10 @@ impl Spec {
         }
         if model.behind() > Model::MOST_BEHIND {
             return format!("versions are kept {} back at most, not {}", Model::MOST_BEHIND, model.behind());
+        }
+        if model == Model::Temporal(0) {
+            return "under temporal a value is good for 1 us at least: no get could return otherwise"
+                .to_owned();
         }
         let (each, slots, nodes) = (self.slots_each(), Header::SLOTS, Header::NODES);
         format!(
@@ -290,6 +295,14 @@ mod tests {
         assert!(delta(14).is_possible(511) && !delta(14).is_possible(512) && !delta(15).is_possible(1));
         assert!(!Spec { size: 0, ..delta(1) }.is_possible(1));
         assert!(!Spec { size: Spec::LARGEST + 1, ..delta(1) }.is_possible(1));
+    }
+
+    /// No look at the home takes less than no time.
+    #[test]
+    fn a_segment_whose_values_are_good_for_no_time_is_impossible() {
+        let temporal = |us| Spec { size: 8, model: Model::Temporal(us) };
+        assert!(temporal(1).is_possible(2) && !temporal(0).is_possible(2));
+        assert!(temporal(0).why_impossible().contains("1 us at least"));
     }
 
     #[test]

@@ -10,8 +10,9 @@ impl<V: Verbs> LockService<V> {
     /// [runtime's](crate::rt::Rt::fingerprint) to tell. False if that cannot be said: messages are kept back.
     pub fn fingerprint(&self, to: &mut impl Hasher) -> bool {
         let stats = self.stats();
-        // The other counts are for reports.
         (stats.out_of_turn, stats.malformed).hash(to);
+        // By these it is judged whether every request was counted once. The other counts are for reports.
+        (stats.requests.wrapping_sub(stats.grants), stats.late_grants, stats.abandoned).hash(to);
         self.next_ticket().hash(to);
         self.daemon().fingerprint(to)
     }

@@ -36,7 +36,8 @@ impl<V: Verbs> SdpStream<V> {
             self.sdp.flush(&self.socket);
             loop {
                 let changed = writable.changed();
-                self.sound()?;
+                // Behind its end nobody answers.
+                self.writes()?;
                 if let Some(taken) = self.socket.end.borrow().resized() {
                     return Ok(taken);
                 }

@@ -1,8 +1,9 @@
 //! Finding out that a link is dead, beyond what ports and adapters tell: probes, and the notice that the address has changed.
 //!
 //! An adapter that repeats a request for seconds says nothing meanwhile, and a stream that only waits for the peer to use what it
-//! advertised sends nothing that could be repeated. So where the options ask for it, an end that has something open with a peer asks
-//! when it heard nothing for half of the interval, and takes the link for dead when it heard nothing for the other half. Anything that
+//! advertised sends nothing that could be repeated. So where the options ask for it, an end that has something open with a peer looks
+//! three times an interval whether anything came: it asks where nothing has, and takes the link for dead where nothing has again. What came
+//! last may have come just behind a look, so the three parts together are the interval. Anything that
 //! arrives is an answer, and so is what the peer's adapter has done. The question is to the adapter: the link is in doubt, and what the
 //! peer's node says may wait behind a write of its own. A node that hangs has an adapter that answers: that one is given up by what is
 //! heard of the node itself.
@@ -15,6 +16,10 @@ use super::socket::Socket;
 use crate::transport::Rank;
 use weft_verbs::{Nanos, Verbs};
 
+/// How often an interval of probes it is looked whether anything came: a link that dies just behind a look is asked at the second one from
+/// there, and known to be dead at the third.
+const LOOKS: u64 = 3;
+
 impl<V: Verbs> Sdp<V> {
     /// Sees to it that a dead link to a peer is found by probes while something is open with it.
     pub(super) fn probe(&self, peer: Rank) {
@@ -23,19 +28,19 @@ impl<V: Verbs> Sdp<V> {
             return;
         }
         // The peer acknowledges lazily: that must have its time.
-        let half = Nanos(interval.0 / 2).max(self.shared.mesh.ack_delay() * 2);
+        let look = (interval / LOOKS).max(self.shared.mesh.ack_delay() * 2);
         let sdp = self.clone();
         drop(self.shared.rt.spawn(async move {
-            sdp.look_for_life(peer, half).await;
+            sdp.look_for_life(peer, look).await;
             sdp.outbox(peer, |outbox| outbox.probes = false);
         }));
     }
 
-    async fn look_for_life(&self, peer: Rank, half: Nanos) {
+    async fn look_for_life(&self, peer: Rank, look: Nanos) {
         let Shared { rt, mesh, .. } = &*self.shared;
         let (mut answered, mut asked) = (mesh.answered(peer), false);
         while self.has_open(peer) && !mesh.is_closed() {
-            rt.sleep(half).await;
+            rt.sleep(look).await;
             let now = mesh.answered(peer);
             if now != answered || mesh.rail(peer).is_none() {
                 // Its link lives, or is known to be dead already.
@@ -161,9 +166,11 @@ impl<V: Verbs> Sdp<V> {
         }
     }
 
-    /// Whether a stream's connection has gone over to another rail since it began, and its user wants to be told.
+    /// Whether a stream's connection has gone over to another rail since it stands, and its user wants to be told. One that is still to be made
+    /// has stood nowhere.
     pub(super) fn has_moved(&self, socket: &Socket<V>) -> bool {
         let moves = || self.shared.mesh.moves(socket.peer);
-        socket.options.failover == Failover::Application && moves() != socket.moves.get()
+        let may = || socket.options.failover == Failover::Application && !socket.end.borrow().is_connecting();
+        may() && moves() != socket.moves.get()
     }
 }

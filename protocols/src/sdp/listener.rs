@@ -50,6 +50,10 @@ pub struct SdpListener<V: Verbs> {
 
 impl<V: Verbs> SdpListener<V> {
     pub(super) fn bind(sdp: &Sdp<V>, port: u16, options: SdpOptions) -> Result<SdpListener<V>, SdpError> {
+        let port = match port {
+            0 => sdp.ephemeral(|_| false).ok_or(SdpError::PortInUse(0))?,
+            port => port,
+        };
         let mut listeners = sdp.shared.listeners.borrow_mut();
         if listeners.contains_key(&port) {
             return Err(SdpError::PortInUse(port));

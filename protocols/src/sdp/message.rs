@@ -3,6 +3,7 @@
 //! The transport delivers them in order and once. Each message on a stream carries byte positions all the same: the receiver
 //! checks that nothing is missing and nothing comes twice, instead of believing it.
 
+use super::credits::LEAST_BUFFERS;
 use super::{Mode, Refusal};
 use crate::bytes::Reader;
 use weft_verbs::RemoteSlice;
@@ -27,6 +28,13 @@ pub struct Greeting {
     pub buffer_bytes: u32,
     /// How many advertisements of the other end it keeps.
     pub adverts: u32,
+}
+
+impl Greeting {
+    /// Whether data can come to such an end: it has private buffers beside those that are kept for control, and they take something.
+    pub(super) fn is_fit(&self) -> bool {
+        self.buffers >= LEAST_BUFFERS && self.buffer_bytes > 0
+    }
 }
 
 /// What every message on a stream tells (annex A4: the base sockets direct header).

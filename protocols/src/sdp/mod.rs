@@ -42,16 +42,18 @@
 //! | `credits` | private buffers of the peer, a part of them kept for control: no deadlock |
 //! | `message` | the messages of annex A4, and their bytes |
 //! | `service`, `table`, `outbox`, `framed` | the streams of a node: messages in and out |
+//! | `connect`, `listener` | how they are made |
 //! | `detect`, `suspend` | dead links, changed addresses; a connection that goes over to another rail as planned |
 //! | `settle` | how a node leaves |
-//! | `zcopy` | owned buffers, moved by one-sided operations |
-//! | `socket`, `stream`, `owned`, `buffer`, `adjust`, `listener` | what a user has |
+//! | `zcopy`, `piece`, `turns` | owned buffers, moved by one-sided operations: in parts, of which few are under way |
+//! | `socket`, `stream`, `owned`, `buffer`, `adjust` | what a user has |
 //! | [`copy`], [`pipe`], [`perf`] | what `weft cp`, `weft pipe` and `weft perf` do on a stream |
 //!
 //! `docs/sdp.md` has the states, why each race is safe, and what is not built yet.
 
 mod adjust;
 mod buffer;
+mod connect;
 pub mod copy;
 mod credits;
 mod detect;
@@ -73,6 +75,7 @@ mod stats;
 mod stream;
 mod suspend;
 mod table;
+mod turns;
 mod zcopy;
 
 pub use buffer::{SdpBuffer, Transfer};

@@ -52,7 +52,9 @@ pub struct SdpOptions {
     /// How long [`close`](super::SdpStream::close) waits until the peer has received everything; then it aborts. Default: 30 s.
     pub linger: Option<Nanos>,
     /// How long messages to a peer may go unacknowledged, or nothing be heard of it while something is open with it, until the stream
-    /// fails with `TimedOut`: each of its own options. At least twice the mesh's delay of acknowledgements. [`Nanos::MAX`] for ever. Default: 30 s.
+    /// fails with `TimedOut`: each of its own options, also one that has nothing open itself, and also if other streams or systems of the node
+    /// have it. At least twice the mesh's delay of acknowledgements, and as long as the link takes for 16 MiB: a part of a buffer each
+    /// way. [`Nanos::MAX`] for ever. Default: 30 s.
     pub give_up: Nanos,
     /// How long a connection that is to go over to another rail as planned may take: for a trial of the rail, and then for the move, during
     /// which streams pause. At least as long as the link takes for 8 MiB of each stream that moves a buffer at the time: a move waits for
@@ -60,9 +62,9 @@ pub struct SdpOptions {
     pub move_timeout: Option<Nanos>,
     /// What a stream does when its connection goes over to another rail. Default: it goes on.
     pub failover: Failover,
-    /// Within how long a dead link is found by probes, while something is open with the peer; at least four times the mesh's delay of
-    /// acknowledgements, and as long as the link takes for 2 MiB of each stream that moves a buffer at the time, since a part of a buffer is of
-    /// half as many. It holds for all streams of a node. Default: not at all, and it is found by ports and adapters.
+    /// Within how long a dead link is found by probes, while something is open with the peer; at least six times the mesh's delay of
+    /// acknowledgements, and as long as the link takes for 6 MiB: a third of it for the part of a buffer that goes each way, of 1 MiB. It holds
+    /// for all streams of a node. Default: not at all, and it is found by ports and adapters.
     pub probe: Option<Nanos>,
     /// How long nothing may be heard of a peer until it is asked whether it is there, though nothing is open with it. Of several streams
     /// with it the shortest counts. Default: for ever.

@@ -5,6 +5,7 @@ use super::piece::Piece;
 use super::service::{CHANNEL, Sdp, Shared};
 use super::socket::Socket;
 use super::suspend::{Asked, Suspended};
+use super::turns::Turns;
 use crate::transport::{BEFORE_MEMORY_IS_ASKED_FOR, Rank, SendError};
 use std::collections::VecDeque;
 use std::future::poll_fn;
@@ -30,6 +31,8 @@ pub(super) struct Outbox<V: Verbs> {
     pub moved: u64,
     /// How much one of them moves.
     pub piece: Piece,
+    /// How much all of them move at a time.
+    pub turns: Turns,
     /// Nothing is started with the peer now.
     pub suspended: Option<Suspended>,
     /// How often that was so.
@@ -49,6 +52,7 @@ impl<V: Verbs> Default for Outbox<V> {
             under_way: 0,
             moved: 0,
             piece: Piece::default(),
+            turns: Turns::default(),
             suspended: None,
             suspensions: 0,
             asked: None,
@@ -249,19 +253,25 @@ impl<V: Verbs> Sdp<V> {
         rt.deadline(rt.now() + most, changed.until(&mut sooner)).await.is_ok()
     }
 
-    /// Signs that the peer's node lives, as far as streams can tell: what is heard of it, and what goes on of buffers that it has advertised
-    /// or that wait for it, which ends. That its adapter answers is none.
+    /// Signs that the peer's node lives, as far as streams can tell: what is heard of it, and what goes on of buffers. That its adapter answers
+    /// is none.
     pub(super) fn heard(&self, peer: Rank) -> u64 {
-        let moved = self.shared.outboxes.borrow().get(&peer).map_or(0, |outbox| outbox.moved);
-        self.shared.mesh.heard(peer) + moved
+        self.shared.mesh.heard(peer) + self.moved_with(peer)
     }
 
-    /// Ends when nothing is open with the peer. An acknowledgement of anything is a sign of life. Where every message is acknowledged
-    /// and the peer has yet to do something, such as to read what is advertised, it is asked as soon as nothing is heard of it: nothing
-    /// else would tell that it is gone.
+    /// How much has gone on of buffers that the peer has advertised or that wait for it. It ends where the node hangs: no more of them goes on
+    /// than it had advertised.
+    fn moved_with(&self, peer: Rank) -> u64 {
+        self.shared.outboxes.borrow().get(&peer).map_or(0, |outbox| outbox.moved)
+    }
+
+    /// Ends when nothing is open with the peer. An acknowledgement of anything is a sign of life, and so is what goes on of buffers: the
+    /// acknowledgement may stand behind that. Where every message is acknowledged and the peer has yet to do something, such as to read what
+    /// is advertised, it is asked as soon as nothing is heard of it: nothing else would tell that it is gone.
     async fn look_after(self, peer: Rank) {
         let Shared { rt, mesh, .. } = &*self.shared;
-        let (mut oldest, mut heard) = (mesh.oldest_unacknowledged(peer), self.heard(peer));
+        let signs = || (mesh.oldest_unacknowledged(peer), self.moved_with(peer), self.heard(peer));
+        let (mut oldest, mut moved, mut heard) = signs();
         let mut since = rt.now();
         while self.has_open(peer)
             && !mesh.is_closed()
@@ -276,9 +286,10 @@ impl<V: Verbs> Sdp<V> {
                 self.is_no_more(peer);
                 break;
             }
-            let before = (oldest, heard);
-            (oldest, heard) = (mesh.oldest_unacknowledged(peer), self.heard(peer));
-            if before.0 != oldest || (oldest.is_none() && before.1 != heard) {
+            let before = (oldest, moved, heard);
+            (oldest, moved, heard) = signs();
+            let goes_on = (before.0, before.1) != (oldest, moved);
+            if goes_on || (oldest.is_none() && before.2 != heard) {
                 since = rt.now();
             } else if oldest.is_none() && self.has_open(peer) {
                 self.ask(peer);

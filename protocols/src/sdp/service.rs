@@ -9,7 +9,7 @@ use super::socket::{Came, Chunk, Socket, Wanted};
 use super::stream::Address;
 use super::table::Table;
 use super::zcopy::keep_bytes;
-use super::{Refusal, SdpError, SdpListener, SdpOptions, SdpStats, SdpStream};
+use super::{Refusal, SdpError, SdpListener, SdpOptions, SdpStats};
 use crate::rt::Rt;
 use crate::rt::sync::Signal;
 use crate::transport::{
@@ -23,9 +23,6 @@ use weft_verbs::{Nanos, Verbs, Work};
 
 /// The channel of sockets' messages.
 pub const CHANNEL: Channel = Channel(3);
-
-/// The ports that calls of `connect` take, one after the other.
-const EPHEMERAL: std::ops::RangeInclusive<u16> = 49_152..=65_535;
 
 /// The sockets of a node. Clones are the same.
 pub struct Sdp<V: Verbs> {
@@ -56,7 +53,8 @@ pub(super) struct Shared<V: Verbs> {
     pub notices: Cell<bool>,
     /// A message's bytes on their way to the transport.
     frame: RefCell<Vec<u8>>,
-    next_port: Cell<u16>,
+    /// The port that is looked at first when one is wanted.
+    pub next_port: Cell<u16>,
     /// How many owned buffers were made.
     pub buffers: Cell<u64>,
     /// A read goes into memory that messages are sent from.
@@ -87,7 +85,7 @@ impl<V: Verbs> Sdp<V> {
                 sooner: Signal::new(),
                 notices: Cell::new(false),
                 frame: RefCell::default(),
-                next_port: Cell::new(*EPHEMERAL.start()),
+                next_port: Cell::new(*super::connect::EPHEMERAL.start()),
                 buffers: Cell::new(0),
                 lent: Cell::new(false),
             }),
@@ -115,7 +113,7 @@ impl<V: Verbs> Sdp<V> {
         all.iter().for_each(|socket| self.abort(socket));
     }
 
-    /// Listens on a port.
+    /// Listens on a port. 0 asks for any: [`SdpListener::local_addr`] says which.
     ///
     /// # Errors
     ///
@@ -134,64 +132,16 @@ impl<V: Verbs> Sdp<V> {
         SdpListener::bind(self, port, options)
     }
 
-    /// Connects to a port of a node.
-    ///
-    /// # Errors
-    ///
-    /// The peer refuses, or does not answer in time.
-    pub async fn connect(&self, to: Rank, port: u16) -> Result<SdpStream<V>, SdpError> {
-        self.connect_with(to, port, self.shared.options).await
-    }
-
-    /// Connects to a port of a node, with options for this stream.
-    ///
-    /// # Errors
-    ///
-    /// The peer refuses, or does not answer in time; or the options cannot be.
-    pub async fn connect_with(
-        &self,
-        to: Rank,
-        port: u16,
-        options: SdpOptions,
-    ) -> Result<SdpStream<V>, SdpError> {
-        let Shared { rt, mesh, .. } = &*self.shared;
-        options.check(mesh)?;
-        if to.index() >= mesh.size() as usize {
-            return Err(SdpError::NoSuchPeer(to));
-        }
-        let id = u128::from(rt.random()) << 64 | u128::from(rt.random());
-        let largest = self.largest();
-        let here = Address { rank: mesh.me(), port: self.ephemeral() };
-        let there = Address { rank: to, port };
-        let socket = self.shared.table.borrow_mut().insert(|handle| {
-            let me = greeting(handle, options);
-            Rc::new(Socket::new(handle, id, [here, there], options, Endpoint::asking(me).taking(largest)))
-        });
-        self.begins_with(&socket);
-        // From here on, a call that is dropped gives the stream up.
-        let stream = SdpStream::new(self, Rc::clone(&socket));
-        self.flush(&socket);
-        stream.stands(options.connect_timeout).await?;
-        self.shared.stats.borrow_mut().connected += 1;
-        Ok(stream)
-    }
-
     /// What a stream's options want to be done for it begins.
-    fn begins_with(&self, socket: &Rc<Socket<V>>) {
+    pub(super) fn begins_with(&self, socket: &Rc<Socket<V>>) {
         socket.moves.set(self.shared.mesh.moves(socket.peer));
         self.notice_moves(socket.options.failover);
         self.keep_alive(socket.peer, socket.options.keepalive);
     }
 
     /// How many bytes a private buffer can take: what the mesh carries, whose receive buffers they are.
-    fn largest(&self) -> u32 {
+    pub(super) fn largest(&self) -> u32 {
         self.shared.mesh.max_message().saturating_sub(HEADER_LEN)
-    }
-
-    fn ephemeral(&self) -> u16 {
-        let port = self.shared.next_port.get();
-        self.shared.next_port.set(if port == *EPHEMERAL.end() { *EPHEMERAL.start() } else { port + 1 });
-        port
     }
 
     async fn listen(self, mut inbox: Inbox) {
@@ -201,7 +151,7 @@ impl<V: Verbs> Sdp<V> {
                 // What had been sent may have been seen or not; the peer has forgotten all of it.
                 Incoming::PeerReset { peer, .. } => {
                     *self.shared.lives.borrow_mut().entry(peer).or_default() += 1;
-                    self.is_no_more(peer);
+                    self.begins_anew(peer);
                 }
             }
         }
@@ -251,6 +201,7 @@ impl<V: Verbs> Sdp<V> {
         let Some(socket) = socket.filter(|socket| socket.peer == from) else {
             return self.on_late(from, to, &message);
         };
+        let connects = socket.end.borrow().is_connecting();
         let event = socket.end.borrow_mut().on_message(&message);
         let arrived = match (&event, &message) {
             (Ok(Event::Data), Message::Data { bytes, .. }) => bytes.len() as u64,
@@ -270,11 +221,12 @@ impl<V: Verbs> Sdp<V> {
             // The peer's user must learn that it is lost.
             Ok(Event::Unread) => self.abort(&socket),
             Ok(Event::Returned) => self.returned(&socket),
-            Ok(Event::End | Event::Connected | Event::Progress | Event::Sink | Event::Recalled) => {}
+            Ok(Event::Connected) => socket.moves.set(self.shared.mesh.moves(from)),
+            Ok(Event::End | Event::Progress | Event::Sink | Event::Recalled) => {}
             Ok(Event::Aborted) => {
                 self.shared.stats.borrow_mut().aborts += 1;
-                // The peer has seen it first.
-                if self.has_moved(&socket) {
+                // The peer has seen it first. Of a stream that never stood its own word says whether it has.
+                if !connects && self.has_moved(&socket) {
                     socket.end.borrow_mut().blame_address();
                 }
             }
@@ -315,7 +267,7 @@ impl<V: Verbs> Sdp<V> {
         let refusal = match &backlog {
             None => Some(Refusal::NoListener),
             Some(backlog) if backlog.is_full() => Some(Refusal::BacklogFull),
-            Some(_) if theirs.buffers == 0 || theirs.buffer_bytes == 0 => Some(Refusal::Unfit),
+            Some(_) if !theirs.is_fit() => Some(Refusal::Unfit),
             Some(_) => None,
         };
         let (None, Some(backlog)) = (refusal, backlog) else {
@@ -414,8 +366,7 @@ impl<V: Verbs> Sdp<V> {
                 break;
             }
             let mut end = socket.end.borrow_mut();
-            let most = end.payload().min(self.largest()) as usize;
-            let len = most.min(all - sent);
+            let len = (end.payload() as usize).min(all - sent);
             let header = end.data(len as u64);
             drop(end);
             let mut counts = stats.borrow_mut();
@@ -523,9 +474,22 @@ impl<V: Verbs> Sdp<V> {
         }
     }
 
-    /// A peer has begun anew, was expelled, or has expelled this node: what it knew is fenced, and nothing is said to it.
+    /// A peer has begun anew: what it knew is gone, and nothing is said to it of that. Connections that are still to be made are asked for anew.
+    fn begins_anew(&self, peer: Rank) {
+        self.forgets(peer, |end| {
+            if !end.asks_anew() {
+                end.fail(Failure::Reset, false);
+            }
+        });
+    }
+
+    /// A peer was expelled, or has expelled this node: what it knew is fenced, and nothing is said to it.
     pub(super) fn is_no_more(&self, peer: Rank) {
-        self.each_of(peer, |end| end.fail(Failure::Reset, false));
+        self.forgets(peer, |end| end.fail(Failure::Reset, false));
+    }
+
+    fn forgets(&self, peer: Rank, change: impl Fn(&mut Endpoint)) {
+        self.each_of(peer, change);
         self.outbox(peer, |outbox| outbox.asked = None);
         self.go_on(peer);
     }
@@ -567,7 +531,7 @@ fn on_written<V: Verbs>(socket: &Socket<V>, came: Came) {
     }
 }
 
-fn greeting(from: Handle, options: SdpOptions) -> Greeting {
+pub(super) fn greeting(from: Handle, options: SdpOptions) -> Greeting {
     let SdpOptions { buffers, buffer_bytes, zcopy_depth, .. } = options;
     Greeting { from, buffers, buffer_bytes, adverts: zcopy_depth }
 }

@@ -7,7 +7,7 @@ use super::{SdpError, SdpOptions};
 use crate::transport::Rank;
 use std::fmt;
 use std::rc::Rc;
-use weft_verbs::{Nanos, Verbs, Work};
+use weft_verbs::{Verbs, Work};
 
 /// One end of a stream: a node and a port of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -65,12 +65,9 @@ impl<V: Verbs> SdpStream<V> {
     }
 
     /// Waits until the connection stands.
-    pub(super) async fn stands(&self, most: Option<Nanos>) -> Result<(), SdpError> {
-        let stands = async {
-            self.socket.writable.until(|| !self.socket.end.borrow().is_connecting()).await;
-            self.sound()
-        };
-        self.sdp.within(most, stands).await
+    pub(super) async fn stands(&self) -> Result<(), SdpError> {
+        self.socket.writable.until(|| !self.socket.end.borrow().is_connecting()).await;
+        self.sound()
     }
 
     /// Whether the stream has not failed.

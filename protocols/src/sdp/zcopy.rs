@@ -12,6 +12,7 @@
 use super::endpoint::{Failure, Outgoing};
 use super::service::{Sdp, Shared};
 use super::socket::{Came, Chunk, Segment, Socket};
+use super::turns::Turn;
 use crate::rt::BufferGuard;
 use crate::rt::sync::OneshotSender;
 use crate::transport::{Lost, NotExecuted, OpError, Rank};
@@ -21,8 +22,8 @@ use weft_verbs::{MemoryRegion, RemoteSlice, SendOp, Verbs, WcError};
 /// The most bytes that are brought at a time for a user who has no buffer for them.
 const FETCH: u32 = 256 * 1024;
 
-/// The most bytes that are written or read by one operation. What both nodes say meanwhile waits behind it: a whole buffer as one of
-/// them would keep each of them silent for so long that the other one takes the peer for dead. Between two parts the link rests.
+/// The most bytes that are written or read by one operation, and by all that are under way with a peer. What both nodes say meanwhile waits
+/// behind them: a whole buffer as one of them would keep each of them silent for so long that the other one takes the peer for dead.
 const PART: u32 = 8 * 1024 * 1024;
 
 /// The same where probes are to find dead links: each has to be answered within its interval.
@@ -62,7 +63,9 @@ impl<V: Verbs> Sdp<V> {
                     if mr.read(at as usize, &mut bytes).is_err() {
                         return self.abort(socket);
                     }
-                    self.send_data(socket, &bytes.as_slice(), len as usize);
+                    // Whether it may be sent was asked before it got its place.
+                    let sent = self.send_data(socket, &bytes.as_slice(), len as usize);
+                    debug_assert_eq!(sent, len as usize);
                 }
             }
         }
@@ -116,12 +119,19 @@ impl<V: Verbs> Sdp<V> {
         Step::Send(outgoing)
     }
 
-    /// What one operation moves of a peer's range, so many bytes of which were moved already.
-    fn part(&self, peer: Rank, range: RemoteSlice, moved: u32) -> Option<RemoteSlice> {
+    /// What one operation moves of a peer's range, so many bytes of which were moved already: once it is its turn among those of all
+    /// streams with the peer.
+    async fn part(&self, peer: Rank, range: RemoteSlice, moved: u32) -> Option<(RemoteSlice, Turn)> {
         let most = if self.shared.options.probe.is_some() { PROBED_PART } else { PART };
         let len = (range.len - moved).min(most).min(self.shared.mesh.longest_operation());
-        let len = self.outbox(peer, |outbox| outbox.piece.of(len));
-        range.slice(moved..moved + len)
+        let (len, turns) = self.outbox(peer, |outbox| (outbox.piece.of(len), outbox.turns.clone()));
+        let part = range.slice(moved..moved + len)?;
+        Some((part, turns.turn(len, most).await))
+    }
+
+    /// Whether a part is not to be moved: the stream or the peer is no more.
+    fn is_void(&self, socket: &Socket<V>) -> bool {
+        socket.end.borrow().failure().is_some() || self.is_over(socket.peer)
     }
 
     /// A part has been moved.
@@ -148,11 +158,16 @@ impl<V: Verbs> Sdp<V> {
         let Shared { mesh, stats, .. } = &*self.shared;
         let (mut tries, mut written) = (0, 0);
         let done = loop {
-            if written == to.len || (written > 0 && self.is_suspended(socket.peer)) {
+            if written == to.len {
                 break true;
             }
-            let ended = socket.end.borrow().failure().is_some() || self.is_over(socket.peer);
-            let Some(part) = self.part(socket.peer, to, written).filter(|_| !ended) else { break false };
+            let Some((part, turn)) = self.part(socket.peer, to, written).await else { break false };
+            if written > 0 && self.is_suspended(socket.peer) {
+                break true;
+            }
+            if self.is_void(&socket) {
+                break false;
+            }
             let guard = BufferGuard::Range { mr: mr.clone(), at: at + written, len: part.len };
             let list = [(SendOp::Write { to: part, imm: None }, guard)];
             match mesh.post_list_directly(socket.peer, list).await {
@@ -166,6 +181,7 @@ impl<V: Verbs> Sdp<V> {
                 Err(error) if self.is_repeated(socket.peer, part, error, &mut tries) => {}
                 Err(error) => break self.refused(&socket, error),
             }
+            drop(turn);
             // A copy of it that is late must not meet what the user does with the buffer after the next one.
             if mesh.resolve_outcomes(socket.peer).await.is_err() {
                 break false;
@@ -238,11 +254,16 @@ impl<V: Verbs> Sdp<V> {
         let Shared { mesh, stats, lent, .. } = &*self.shared;
         let (mut tries, mut brought) = (0, 0);
         let done = loop {
-            if brought == from.len || (brought > 0 && self.is_suspended(socket.peer)) {
+            if brought == from.len {
                 break true;
             }
-            let ended = socket.end.borrow().failure().is_some() || self.is_over(socket.peer);
-            let Some(part) = self.part(socket.peer, from, brought).filter(|_| !ended) else { break false };
+            let Some((part, _turn)) = self.part(socket.peer, from, brought).await else { break false };
+            if brought > 0 && self.is_suspended(socket.peer) {
+                break true;
+            }
+            if self.is_void(&socket) {
+                break false;
+            }
             let into = match place.share() {
                 BufferGuard::Range { mr, at, .. } => {
                     BufferGuard::Range { mr, at: at + brought, len: part.len }

@@ -28,7 +28,7 @@ async fn watch<V: Verbs>(shared: Rc<Shared<V>>) {
         let end = oldest + guests.config.lease;
         if shared.rt.now() < end {
             // Who is heard of meanwhile makes this the wrong time, and nobody the worse for it.
-            shared.rt.sleep_until(end).at("lease").await;
+            let _ = shared.rt.deadline(end, guests.came.until(|| shared.closed.get())).at("lease").await;
             continue;
         }
         // Where this node did nothing for a while, signs of life lie in its queues that nobody has looked at yet.

@@ -168,21 +168,25 @@ impl<V: Verbs> Shared<V> {
     }
 }
 
-/// Gives signs of life to a server for as long as something is held there.
+/// Gives signs of life to a server for as long as something is held there and the mesh is open. It ends with the mesh at once: it keeps the
+/// mesh's memory, and a guest that visits again and again would pin that of each visit for a third of a lease.
 async fn renew<V: Verbs>(shared: Rc<Shared<V>>, index: usize) {
     loop {
         let (told, lease) = shared.with_peer(index, |peer| (peer.told, peer.lease));
         // The server's next life may have another lease, or none.
-        let changed = || shared.with_peer(index, |peer| peer.lease != lease);
+        let changed = || shared.closed.get() || shared.with_peer(index, |peer| peer.lease != lease);
         let due = shared.rt.now() + Nanos(lease.0 / SIGNS);
-        if shared.rt.deadline(due, shared.resumed.until(changed)).at((index, told)).await.is_ok()
-            && shared.with_peer(index, |peer| peer.lease < Nanos::MAX)
-        {
+        let is_changed =
+            shared.rt.deadline(due, shared.resumed.until(changed)).at((index, told)).await.is_ok();
+        if shared.closed.get() {
+            return;
+        }
+        if is_changed && shared.with_peer(index, |peer| peer.lease < Nanos::MAX) {
             continue;
         }
         let goes_on = shared.with_peer(index, |peer| {
             let wants = peer.holds > 0 && peer.lease < Nanos::MAX;
-            if !wants || !peer.link.is_up() || shared.closed.get() {
+            if !wants || !peer.link.is_up() {
                 peer.renews = false;
                 if wants {
                     // The next connection is a sign of life, and the signs behind it go on then.

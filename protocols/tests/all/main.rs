@@ -32,6 +32,7 @@ mod sdp_dropped;
 mod sdp_failover;
 mod sdp_long_buffers;
 mod sdp_memory;
+mod sdp_ports;
 mod sdp_room;
 mod sdp_tools;
 mod together;

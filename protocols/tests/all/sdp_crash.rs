@@ -1,7 +1,7 @@
 //! What users of sockets are told of a node that crashes and does not come back.
 
 use crate::common::{Cluster, accepts_and_rests, ms, rank, sockets, us};
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 use std::pin::pin;
 use std::rc::Rc;
 use std::task::{Context, Waker};
@@ -432,9 +432,9 @@ fn nothing_is_written_into_the_next_life_of_a_peer_by_what_its_last_one_had_adve
 }
 
 /// Messages to the dead peer that nobody acknowledges are all that the transport keeps. What waits for room behind them was meant for the
-/// peer's last life: bytes of a stream, and a connection that was asked for.
+/// peer's last life: bytes of a stream. A connection that was asked for is asked for anew.
 #[test]
-fn nothing_that_waited_for_room_is_sent_to_the_next_life_of_a_peer() {
+fn nothing_that_waited_for_room_is_sent_to_the_next_life_of_a_peer_but_the_wish_for_a_connection() {
     let mut cluster = Cluster::narrow(2, 12, Wait::Poll, 2);
     let options = SdpOptions { connect_timeout: None, give_up: Nanos::MAX, buffers: 8, ..OPTIONS() };
     let [(near_rt, near), far] = [0, 1].map(|node| sockets(&cluster.members[node], options));
@@ -451,11 +451,14 @@ fn nothing_that_waited_for_room_is_sent_to_the_next_life_of_a_peer() {
         };
         tell.set([Some(end), tell.get()[1]]);
     }));
-    let (tell, asks, rt) = (Rc::clone(&ends), near.clone(), near_rt.clone());
+    let connected = Rc::new(Cell::new(false));
+    let (tell, asks, rt, stands) = (Rc::clone(&ends), near.clone(), near_rt.clone(), Rc::clone(&connected));
     drop(near_rt.spawn(async move {
         rt.sleep_until(CRASH + ms(3)).await;
-        let end = asks.connect(rank(1), PORT).await.map(drop);
+        let end = asks.connect(rank(1), PORT).await;
+        stands.set(end.is_ok());
         tell.set([tell.get()[0], end.err()]);
+        rt.sleep(Nanos::from_secs(60)).await;
     }));
     cluster.plan(CRASH, Fault::Crash { node: NodeId(1) });
     cluster.run(CRASH + ms(10));
@@ -467,9 +470,39 @@ fn nothing_that_waited_for_room_is_sent_to_the_next_life_of_a_peer() {
     let listener = again.bind(PORT).expect("free");
     cluster.members[1].mesh.send(rank(0), CHANNEL, &[1]).expect("there is room");
     cluster.run(ms(200));
-    assert_eq!(ends.get(), [Some(SdpError::Reset); 2]);
+    assert_eq!(ends.get(), [Some(SdpError::Reset), None]);
+    assert!(connected.get(), "it listens");
     let stats = again.stats();
-    assert_eq!((stats.accepted, stats.refused, stats.out_of_turn, stats.late), (0, 0, 0, 0), "{stats:?}");
-    assert_eq!((near.streams(), again.streams()), (0, 0));
+    assert_eq!((stats.accepted, stats.refused, stats.out_of_turn, stats.late), (1, 0, 0, 0), "{stats:?}");
     drop(listener);
+}
+
+/// Its client is idle, and learns of the restart by what it asks: that was meant for the last life. A server of the next one listens.
+#[test]
+fn a_connection_to_a_peer_that_has_begun_anew_is_made_at_whatever_moment_of_its_making_that_is_known() {
+    for after in (0..80).map(|n| us(n) / 2) {
+        let mut cluster = Cluster::new(2, 13, Wait::Poll);
+        let [(near_rt, near), far] = [0, 1].map(|node| sockets(&cluster.members[node], OPTIONS()));
+        accepts_and_rests(far, PORT);
+        let connected = Rc::new(RefCell::new(Vec::new()));
+        let (tell, rt) = (Rc::clone(&connected), near_rt.clone());
+        drop(near_rt.spawn(async move {
+            for at in [ms(1), CRASH + ms(1) + after] {
+                rt.sleep_until(at).await;
+                let end = near.connect(rank(1), PORT).await;
+                tell.borrow_mut().push(end.map(drop));
+            }
+        }));
+        cluster.run(CRASH);
+        cluster.plan(CRASH, Fault::Crash { node: NodeId(1) });
+        cluster.run(ms(1));
+        cluster.plan(cluster.fabric.now(), Fault::Restart { node: NodeId(1) });
+        cluster.run(us(5));
+        cluster.members[1] = cluster.start(1);
+        let (_, again) = sockets(&cluster.members[1], OPTIONS());
+        let listener = again.bind(PORT).expect("free");
+        cluster.run(ms(200));
+        assert_eq!(*connected.borrow(), [Ok(()), Ok(())], "{after}");
+        drop(listener);
+    }
 }

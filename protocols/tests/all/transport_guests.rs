@@ -137,3 +137,21 @@ fn a_mesh_that_is_closed_while_a_guest_s_queue_pair_drains_leaves_nothing_behind
     cluster.run(ms(100));
     assert_eq!(server.rt.audit().tasks, 0);
 }
+
+/// Its memory goes with its last task, and on hardware that is pinned memory. No time passes.
+#[test]
+fn a_mesh_that_is_closed_has_no_task_left_that_waits_out_a_lease() {
+    let cluster = with_guests(1, ms(30_000));
+    let (server, guest) = (&cluster.members[0], &cluster.members[1]);
+    let held = guest.mesh.hold(rank(0));
+    cluster.run(ms(10));
+    assert_eq!(server.mesh.guests().known, 1);
+    drop(held);
+    for member in [guest, server] {
+        assert!(member.rt.audit().tasks > 0, "its mesh is at work");
+        let mesh = member.mesh.clone();
+        drop(member.rt.spawn(async move { mesh.close() }));
+        cluster.run(us(1));
+        assert_eq!(member.rt.audit().tasks, 0);
+    }
+}

@@ -1,21 +1,18 @@
 //! The single source of nondeterminism.
 //!
 //! Whatever a run leaves open, an order or a value, it asks of one [`Choice`]. The same answers give the same
-//! run, to the byte of its event log. A seed, a recorded list, a fuzzer's bytes and an explorer are ways to
-//! answer.
+//! run, to the byte of its event log. A seed, a fuzzer's bytes and an explorer are ways to answer.
 //!
 //! Two rules make answers portable from one kind to another:
 //!
 //! - A question with one possible answer is never asked: [`Choice::pick`] with `n` of 1 and
 //!   [`Choice::schedule`] of one event are answered 0 by the caller's side of the trait's contract, and
-//!   recordings do not hold them.
-//! - **0 is the quiet answer**: the first event in order, no fault, no extra delay. A recording that ends
-//!   early, or is cut short by a shrinker, continues quietly.
+//!   take none of a fuzzer's bytes.
+//! - **0 is the quiet answer**: the first event in order, no fault, no extra delay. Bytes that end early, or are
+//!   cut short by a shrinker, continue quietly.
 
-mod answers;
 mod rng;
 
-pub use answers::{Answer, AnswersError, Recorded, Recording, Tape};
 pub use rng::Rng;
 
 /// An enabled event, by an identity that stays the same from run to run.

@@ -2,7 +2,6 @@ use std::collections::BTreeSet;
 
 use super::Rng;
 use super::*;
-use proptest::prelude::*;
 
 fn ask(choice: &mut impl Choice, questions: &[u64]) -> Vec<u64> {
     questions.iter().map(|&n| choice.pick("test", n)).collect()
@@ -57,40 +56,6 @@ fn the_quiet_answer_is_no_fault() {
 }
 
 #[test]
-fn a_recording_replays_and_then_stays_quiet() {
-    let questions = [2, 1, 10, 1 << 33, 7];
-    let (mut recording, tape) = Recording::new(Seeded::new(7));
-    let first = ask(&mut recording, &questions);
-    let order = recording.schedule(3);
-    assert_eq!(tape.answers().len(), 5, "the question with one answer is not recorded");
-
-    let mut replay = tape.replay();
-    assert_eq!(ask(&mut replay, &questions), first);
-    assert_eq!(replay.schedule(3), order);
-    assert_eq!((replay.diverged(), replay.used()), (None, 5));
-    assert_eq!(ask(&mut replay, &[9, 9]), [0, 0]);
-}
-
-#[test]
-fn a_recording_changes_nothing() {
-    let questions = [5; 40];
-    let (mut recording, _tape) = Recording::new(Seeded::new(8));
-    assert_eq!(ask(&mut recording, &questions), ask(&mut Seeded::new(8), &questions));
-    assert_eq!(recording.word("w"), {
-        let mut plain = Seeded::new(8);
-        ask(&mut plain, &questions);
-        plain.word("w")
-    });
-}
-
-#[test]
-fn a_list_that_does_not_fit_says_where() {
-    let mut replay = Recorded::new(vec![Answer { value: 1, n: 2 }, Answer { value: 8, n: 9 }]);
-    assert_eq!(ask(&mut replay, &[2, 4]), [1, 3]);
-    assert_eq!(replay.diverged(), Some(1));
-}
-
-#[test]
 fn a_fuzzers_byte_changes_one_decision() {
     let bytes = [3, 200, 0x34, 0x12, 7];
     assert_eq!(ask(&mut Bytes::new(bytes), &[4, 256, 65_536, 5, 9]), [3, 200, 0x1234, 2, 0]);
@@ -104,27 +69,4 @@ fn words_of_no_bytes_differ() {
     let mut none: Box<dyn Choice> = Box::new(Bytes::new([]));
     let words: BTreeSet<u64> = (0..100).map(|_| none.word("incarnation")).collect();
     assert_eq!(words.len(), 100);
-}
-
-#[test]
-fn text_that_is_no_list_is_refused_by_line_and_token() {
-    assert_eq!("".parse::<Tape>().unwrap_err(), AnswersError::Header);
-    assert_eq!("weft choices 2\n".parse::<Tape>().unwrap_err(), AnswersError::Header);
-    for token in ["1", "2/2", "0/1", "-1/3", "0/3*0", "a/b", "1/3*x"] {
-        let text = format!("weft choices 1\n0/2\n{token}\n");
-        let want = AnswersError::Token { line: 3, token: token.to_string() };
-        assert_eq!(text.parse::<Tape>().unwrap_err(), want);
-    }
-    let huge = "weft choices 1\n0/2*99999999999\n".parse::<Tape>().unwrap_err();
-    assert_eq!(huge, AnswersError::TooMany { line: 2 });
-}
-
-proptest! {
-    #[test]
-    fn answers_survive_their_text(list in prop::collection::vec((2u64..5, any::<u64>()), 0..200)) {
-        let list: Vec<Answer> = list.into_iter().map(|(n, v)| Answer { value: v % n, n }).collect();
-        let text = Tape::from(list.clone()).to_string();
-        let back: Tape = text.parse().unwrap();
-        prop_assert_eq!(&*back.answers(), &list[..]);
-    }
 }

@@ -133,6 +133,7 @@ enum Harm {
     },
 }
 
+/// A fault that does something to packets at the moment.
 #[derive(Clone, Copy, Debug)]
 struct Active {
     id: FaultId,
@@ -150,6 +151,9 @@ pub struct Faults {
     rules: Rules,
     records: Vec<FaultRecord>,
     active: Vec<Active>,
+    /// Those whose state is [`FaultState::Active`]. Each strike and each end asks for them: to look through all that ever were
+    /// would cost a long run the square of its faults.
+    lasting: Vec<FaultId>,
     /// For a flap: how many times it is still to be cut.
     cuts_left: Vec<u32>,
 }
@@ -236,14 +240,17 @@ impl Faults {
 
     /// Lets go of cuts that a lost completion began and whose time is over.
     fn expire(&mut self, now: Nanos) {
-        let records = &mut self.records;
-        self.active.retain(|active| {
-            let over = now >= active.until;
-            if over {
-                records[active.id.0 as usize].state = FaultState::Over;
-            }
-            !over
-        });
+        let over = |active: &Active| now >= active.until;
+        while let Some(at) = self.active.iter().position(over) {
+            self.set_over(self.active[at].id);
+        }
+    }
+
+    /// A fault that is active ends.
+    fn set_over(&mut self, id: FaultId) {
+        self.records[id.0 as usize].state = FaultState::Over;
+        self.lasting.retain(|lasting| *lasting != id);
+        self.active.retain(|active| active.id != id);
     }
 
     fn fault(&self, id: FaultId) -> Fault {
@@ -254,6 +261,7 @@ impl Faults {
         let fault = self.fault(id);
         let record = &mut self.records[id.0 as usize];
         (record.at, record.state) = (now, FaultState::Active);
+        self.lasting.push(id);
         if let Some(harm) = harm_of(fault) {
             self.active.push(Active { id, harm, until: Nanos::MAX });
         }
@@ -271,7 +279,7 @@ impl Faults {
             Fault::Crash { node } => effects.push(Effect::Crash { node }),
             Fault::Restart { node } => {
                 self.end_crashes(node);
-                self.records[id.0 as usize].state = FaultState::Over;
+                self.set_over(id);
                 effects.push(Effect::Restart { node });
             }
             // Its time begins with the answer that it waits for.
@@ -294,17 +302,16 @@ impl Faults {
             self.active.push(Active { id, harm, until: Nanos::MAX });
             return Some(now + down);
         }
-        self.active.retain(|active| active.id != id);
         if self.cuts_left[id.0 as usize] == 0 {
-            self.records[id.0 as usize].state = FaultState::Over;
+            self.set_over(id);
             return None;
         }
+        self.active.retain(|active| active.id != id);
         Some(now + up)
     }
 
     fn end(&mut self, id: FaultId, effects: &mut Vec<Effect>) {
-        self.records[id.0 as usize].state = FaultState::Over;
-        self.active.retain(|active| active.id != id);
+        self.set_over(id);
         match self.fault(id) {
             Fault::PortDown { node, port, .. } if self.ports_down(node, port) == 0 => {
                 effects.push(Effect::PortUp { node, port });
@@ -319,13 +326,13 @@ impl Faults {
     /// How many active faults hold a port down: it comes up with the end of the last.
     fn ports_down(&self, node: NodeId, port: u8) -> usize {
         let holds =
-            |f: Fault| matches!(f, Fault::PortDown { node: n, port: p, .. } if (n, p) == (node, port));
-        self.of_state(FaultState::Active).filter(|record| holds(record.fault)).count()
+            |f: &Fault| matches!(f, Fault::PortDown { node: n, port: p, .. } if (*n, *p) == (node, port));
+        self.lasting().filter(holds).count()
     }
 
     /// The slowest of the active faults counts.
     fn speed_of(&self, node: NodeId) -> Effect {
-        let slow = self.of_state(FaultState::Active).filter_map(|record| match record.fault {
+        let slow = self.lasting().filter_map(|fault| match fault {
             Fault::SlowNode { node: n, percent, .. } if n == node => Some(percent),
             _ => None,
         });
@@ -334,33 +341,28 @@ impl Faults {
 
     /// All active faults of a disk count.
     fn disk_of(&self, node: NodeId) -> Effect {
-        let any = |is: fn(&Fault, NodeId) -> bool| {
-            self.of_state(FaultState::Active).any(|record| is(&record.fault, node))
-        };
         Effect::Disk {
             node,
-            full: any(|fault, node| matches!(fault, Fault::DiskFull { node: of, .. } if *of == node)),
-            broken: any(|fault, node| matches!(fault, Fault::DiskError { node: of, .. } if *of == node)),
+            full: self.lasting().any(|fault| matches!(fault, Fault::DiskFull { node: n, .. } if n == node)),
+            broken: self
+                .lasting()
+                .any(|fault| matches!(fault, Fault::DiskError { node: n, .. } if n == node)),
         }
     }
 
     fn memory_of(&self, node: NodeId) -> Effect {
-        let of = |record: &FaultRecord| matches!(record.fault, Fault::NoMemory { node: n, .. } if n == node);
-        Effect::Memory { node, refused: self.of_state(FaultState::Active).any(of) }
+        let of = |fault| matches!(fault, Fault::NoMemory { node: n, .. } if n == node);
+        Effect::Memory { node, refused: self.lasting().any(of) }
     }
 
     fn end_crashes(&mut self, node: NodeId) {
-        for record in &mut self.records {
-            if record.fault == (Fault::Crash { node }) && record.state == FaultState::Active {
-                record.state = FaultState::Over;
-                let id = record.id;
-                self.active.retain(|active| active.id != id);
-            }
-        }
+        let crashes = self.lasting.iter().copied().filter(|id| self.fault(*id) == Fault::Crash { node });
+        crashes.collect::<Vec<FaultId>>().into_iter().for_each(|id| self.set_over(id));
     }
 
-    fn of_state(&self, state: FaultState) -> impl Iterator<Item = &FaultRecord> {
-        self.records.iter().filter(move |record| record.state == state)
+    /// What is active.
+    fn lasting(&self) -> impl Iterator<Item = Fault> {
+        self.lasting.iter().map(|id| self.fault(*id))
     }
 }
 

@@ -225,6 +225,20 @@ fn stopping_ends_what_is_active_and_cancels_what_is_planned() {
     assert_eq!(states, [FaultState::Over, FaultState::Cancelled, FaultState::Over]);
 }
 
+/// Faults that are over cost nothing: by a look at all that ever were, this takes 10^10 steps, and more than a minute.
+#[test]
+fn a_fault_costs_the_same_whether_few_or_many_were_before() {
+    let mut faults = Faults::new();
+    let down = Fault::PortDown { node: N1, port: 1, lasts: Some(Nanos(1)) };
+    let began = std::time::Instant::now();
+    for at in 0..100_000 {
+        let (id, next, mut effects) = struck(&mut faults, 2 * at, down);
+        faults.due(next.expect("it ends"), id, &mut effects);
+        assert_eq!(effects.len(), 2, "down and up");
+    }
+    assert!(began.elapsed().as_secs() < 10, "{:?}", began.elapsed());
+}
+
 #[test]
 fn connection_set_up_is_hit_but_no_operation_of_it_struck() {
     let mut faults = Faults::new();

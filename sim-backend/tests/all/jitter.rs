@@ -3,7 +3,7 @@
 use crate::common::*;
 use std::cell::RefCell;
 use std::rc::Rc;
-use weft_sim::choice::{Choice, Recorded, Recording, Seeded};
+use weft_sim::choice::{Choice, First, Seeded};
 use weft_sim::profile::Profile;
 use weft_sim::{Config, Fabric, Jitter};
 use weft_verbs::*;
@@ -82,18 +82,6 @@ fn a_seed_is_a_run_and_another_seed_is_another_order() {
 }
 
 #[test]
-fn recorded_answers_give_the_run_again_and_quiet_ones_the_profile_alone() {
-    let (recording, tape) = Recording::new(Seeded::new(3));
-    let first = told(WILD, Box::new(recording));
-    assert_eq!(told(WILD, Box::new(tape.replay())), first);
-    // A shrinker cuts the list short: it goes on without a delay.
-    let begin = tape.answers()[..tape.answers().len() / 2].to_vec();
-    assert_eq!(
-        told(WILD, Box::new(Recorded::new(begin.clone()))),
-        told(WILD, Box::new(Recorded::new(begin)))
-    );
-    assert_eq!(
-        told(WILD, Box::new(Recorded::new(vec![]))),
-        told(Jitter::NONE, Box::new(Recorded::new(vec![])))
-    );
+fn quiet_answers_give_the_profile_alone() {
+    assert_eq!(told(WILD, Box::new(First)), told(Jitter::NONE, Box::new(First)));
 }

@@ -35,6 +35,32 @@ fn an_empty_directory_is_no_store_to_who_did_not_ask_for_a_new_one() {
     assert_eq!(refused(), format!("{at}: {other}"));
 }
 
+/// A copy that was put back at the wrong place makes directories of objects, and one by links makes links of them.
+#[test]
+fn a_store_whose_objects_are_no_files_is_refused_with_the_place_and_left_as_it_was() {
+    let scratch = Scratch::new();
+    drop(Directory::open_or_make(scratch.path(), &id(3)).unwrap());
+    let (object, other) = ("0000000000000007", scratch.path().join("weft-store"));
+    let at = scratch.path().join(object);
+    let makes: [&dyn Fn(); 4] = [
+        &|| fs::create_dir(&at).unwrap(),
+        &|| std::os::unix::fs::symlink(&other, &at).unwrap(),
+        &|| std::os::unix::fs::symlink("nowhere", &at).unwrap(),
+        &|| drop(std::os::unix::net::UnixListener::bind(&at).unwrap()),
+    ];
+    for make in makes {
+        make();
+        let refused = Directory::open(scratch.path(), &id(3)).unwrap_err();
+        let told = format!("{}: has an object's name and is no file; ", at.display());
+        assert!(refused.to_string().starts_with(&told), "{refused}");
+        let found = Directory::look(scratch.path()).unwrap().misplaced().unwrap();
+        assert_eq!(found.iter().map(ToString::to_string).collect::<Vec<_>>(), [object]);
+        fs::remove_file(&at).or_else(|_| fs::remove_dir(&at)).unwrap();
+    }
+    fs::write(&at, b"bytes").unwrap();
+    assert_eq!(Directory::open(scratch.path(), &id(3)).unwrap().misplaced().unwrap(), []);
+}
+
 #[test]
 fn a_disk_that_has_only_what_its_file_system_has_made_is_empty() {
     let scratch = Scratch::new();

@@ -30,6 +30,8 @@ pub struct DdssMeter {
     pub lost: u64,
     /// Puts that are not told whether they were published.
     pub unknown: u64,
+    /// Gets that found the segment's home too slow for its model.
+    pub slow: u64,
     /// Calls that failed otherwise.
     pub failed: u64,
     /// How long gets took.
@@ -96,6 +98,10 @@ impl Meter<Event> for DdssMeter {
             What::Found | What::Crashed | What::LeftOut | What::Holds { .. } => return,
             What::Failed(Why::Unknown) => {
                 self.unknown += 1;
+                return;
+            }
+            What::Failed(Why::Slow) => {
+                self.slow += 1;
                 return;
             }
             What::Gets

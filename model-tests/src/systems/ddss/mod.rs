@@ -464,8 +464,8 @@ const LIFE: u32 = 1 << 24;
 const AFTER_LOSS: Nanos = Nanos::from_micros(50);
 
 fn requests(meter: &DdssMeter, unended: u64) -> Group {
-    let DdssMeter { got, unchanged, torn, put, exchanged, locked, released, gone, unknown, failed, .. } =
-        *meter;
+    let DdssMeter { got, unchanged, torn, put, exchanged, locked, released, gone, unknown, .. } = *meter;
+    let DdssMeter { slow, failed, .. } = *meter;
     let counts = [
         ("got", "got", got),
         ("unchanged", "same", unchanged),
@@ -478,8 +478,11 @@ fn requests(meter: &DdssMeter, unended: u64) -> Group {
         ("unknown", "unknown", unknown),
         ("failed", "failed", failed),
         ("unended", "open", unended),
+        ("slow", "slow", slow),
     ];
-    Group::new("requests", "Requests", Layout::Row, &counts)
+    // Only under temporal can a home be too slow.
+    let shown = counts.len() - usize::from(slow == 0);
+    Group::new("requests", "Requests", Layout::Row, &counts[..shown])
 }
 
 fn protocol(counts: &Counts, mesh: &MeshCounts, lost: u64) -> Group {

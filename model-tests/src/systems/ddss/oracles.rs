@@ -90,9 +90,21 @@ impl Segment {
     }
 }
 
+/// The versions that a call's value was seen at: all of one segment.
+#[derive(Clone, Copy, Debug, Hash)]
+struct Made {
+    /// Which of the segments that had the name.
+    life: u64,
+    /// The lowest of them.
+    first: u64,
+    /// The highest.
+    last: u64,
+}
+
 /// Latest value: a get returns nothing that a put which completed before the get began had superseded, and gets agree on the
-/// order of values. With whole values, that is linearizability, since each value has a version. Delta and temporal allow a get to
-/// return older values, and bound how old.
+/// order of values. A put takes effect once: its value has one version, and that of a call that puts twice has two that follow each other.
+/// With whole values, that is linearizability, since each version has one value and each value its versions. Delta and temporal allow a get
+/// to return older values, and bound how old.
 #[derive(Clone, Debug)]
 pub struct Latest {
     allowed: Allowed,
@@ -100,6 +112,10 @@ pub struct Latest {
     segments: BTreeMap<(u64, u64), Segment>,
     /// The calls that are under way.
     began: BTreeMap<RequestId, Began>,
+    /// By name, and the call that put it: where each value was seen.
+    made: BTreeMap<(u64, RequestId), Made>,
+    /// Calls that put their value twice.
+    twice: BTreeSet<RequestId>,
 }
 
 /// A call that is under way.
@@ -113,7 +129,8 @@ struct Began {
 
 impl Latest {
     fn new(model: Model) -> Latest {
-        Latest { allowed: Allowed::by(model), segments: BTreeMap::new(), began: BTreeMap::new() }
+        let (segments, began, made) = (BTreeMap::new(), BTreeMap::new(), BTreeMap::new());
+        Latest { allowed: Allowed::by(model), segments, began, made, twice: BTreeSet::new() }
     }
 
     /// A call begins.
@@ -122,6 +139,25 @@ impl Latest {
         let completed = of_this.map(|((_, life), segment)| (*life, segment.completed(event.at())));
         let back = if let What::GetsEarlier { back } = event.what { Some(back.into()) } else { None };
         self.began.insert(event.request, Began { completed: completed.collect(), back });
+        if event.what == What::ExchangesTwice {
+            self.twice.insert(event.request);
+        }
+    }
+
+    /// A value has one version, of one segment; that of a call that puts twice has two that follow each other.
+    fn makes(&mut self, (name, life): (u64, u64), version: u64, value: Value) -> Result<(), String> {
+        let Value::Of(call) = value else { return Ok(()) };
+        let made = self.made.entry((name, call)).or_insert(Made { life, first: version, last: version });
+        let before = *made;
+        if before.life != life {
+            return Err(format!("{value} is one of another segment that had this name"));
+        }
+        *made = Made { life, first: before.first.min(version), last: before.last.max(version) };
+        if made.last - made.first <= u64::from(self.twice.contains(&call)) {
+            return Ok(());
+        }
+        let seen = if version < before.first { before.last } else { before.first };
+        Err(format!("{value} has had version {seen}, and was put once more: version {version}"))
     }
 
     /// Which segment a call was on, and its highest version that was completed before the call.
@@ -156,10 +192,11 @@ impl Latest {
         if version < least || (puts && version == least) {
             return Err(format!("{event}, but version {least} was completed before {since}"));
         }
-        match value {
-            Some(value) => segment.names(version, value).map_err(|why| format!("{event}; {why}")),
-            None => Ok(()),
-        }
+        let Some(value) = value else { return Ok(()) };
+        let named = segment.names(version, value);
+        named
+            .and_then(|()| self.makes((event.segment, life), version, value))
+            .map_err(|why| format!("{event}; {why}"))
     }
 }
 
@@ -315,6 +352,27 @@ impl Oracle<Event> for Gone {
     }
 }
 
+/// Which kinds of calls have returned something to judge.
+#[derive(Clone, Copy, Debug, Default)]
+struct Seen {
+    got: bool,
+    earlier: bool,
+    exchanged: bool,
+}
+
+impl Seen {
+    fn observe(&mut self, event: &Event, is_earlier: bool) {
+        match event.what {
+            What::Got { .. } | What::Unchanged { .. } => {
+                self.got = true;
+                self.earlier |= is_earlier;
+            }
+            What::Exchanged { .. } => (self.got, self.exchanged) = (true, true),
+            _ => {}
+        }
+    }
+}
+
 /// All the oracles of shared segments of one model. Null promises nothing but that the lock excludes, that released segments are gone, that
 /// calls fail with cause and that they return.
 #[derive(Clone, Debug)]
@@ -328,6 +386,7 @@ pub struct DdssOracles {
     gone: Gone,
     causes: Causes,
     progress: Returns<Event>,
+    seen: Seen,
 }
 
 impl DdssOracles {
@@ -337,12 +396,14 @@ impl DdssOracles {
         let gone = Gone { losses: Losses::among(nodes), ..Gone::default() };
         let (whole, alone, earlier) = (Whole::default(), Alone::new(model), Earlier::default());
         let (exchanges, causes) = (Exchanges::default(), Causes::new(model, nodes));
-        DdssOracles { model, latest, whole, alone, earlier, exchanges, gone, causes, progress }
+        let seen = Seen::default();
+        DdssOracles { model, latest, whole, alone, earlier, exchanges, gone, causes, progress, seen }
     }
 
     /// Those that judge this model, in a fixed order.
     fn judging(&mut self) -> impl Iterator<Item = &mut dyn Oracle<Event>> {
-        let DdssOracles { model, latest, whole, alone, earlier, exchanges, gone, causes, progress } = self;
+        let DdssOracles { model, latest, whole, alone, earlier, exchanges, gone, causes, progress, .. } =
+            self;
         let is_null = *model == Model::Null;
         let with_versions: [&mut dyn Oracle<Event>; 4] = [latest, whole, alone, earlier];
         let all: [&mut dyn Oracle<Event>; 4] = [exchanges, gone, causes, progress];
@@ -367,7 +428,15 @@ impl Oracles for DdssOracles {
         if event.what == What::Crashed {
             self.progress.node_restarted(event.node());
         }
+        self.seen.observe(event, self.earlier.is_asked_by(event.request));
         show(event, self.judging(), broken);
+    }
+
+    fn untested(&self) -> Vec<&'static str> {
+        let Seen { got, earlier, exchanged } = self.seen;
+        let of_gets = [self.latest.name(), self.whole.name()].into_iter().filter(|_| !got);
+        let of_earlier = [self.earlier.name()].into_iter().filter(|_| !earlier);
+        of_gets.chain(of_earlier).chain([self.alone.name()].into_iter().filter(|_| !exchanged)).collect()
     }
 
     fn ended(&self) -> u64 {
@@ -396,7 +465,7 @@ impl Oracles for DdssOracles {
         }
         (self.exchanges.state(), self.causes.state()).hash(&mut to);
         (self.alone.state(), &self.earlier).hash(&mut to);
-        self.latest.began.hash(&mut to);
+        (&self.latest.began, &self.latest.made, &self.latest.twice).hash(&mut to);
         (&self.gone.begun, &self.gone.released, &self.gone.told).hash(&mut to);
         (&self.gone.began, &self.gone.losses).hash(&mut to);
     }

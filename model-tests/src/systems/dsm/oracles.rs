@@ -148,9 +148,14 @@ impl DsmOracles {
         DsmOracles { sequential: self.sequential.map(Sequential::by_thread), ..self }
     }
 
-    fn judging(&mut self) -> [&mut dyn Oracle<Event>; 6] {
+    /// Those that judge: nobody asks for an answer where no application runs.
+    fn judging(&mut self) -> impl Iterator<Item = &mut dyn Oracle<Event>> {
         let DsmOracles { sequential, together, one, right, by_name, progress, .. } = self;
-        [sequential, together, one, right, by_name, progress]
+        let runs = right.application.is_some();
+        let first: [&mut dyn Oracle<Event>; 3] = [sequential, together, one];
+        let last: [&mut dyn Oracle<Event>; 2] = [by_name, progress];
+        let right: Option<&mut dyn Oracle<Event>> = if runs { Some(right) } else { None };
+        first.into_iter().chain(right).chain(last)
     }
 }
 
@@ -158,8 +163,13 @@ impl Oracles for DsmOracles {
     type Event = Event;
 
     fn promises(&self) -> Vec<(&'static str, &'static str)> {
-        let mut these = DsmOracles::new(1, 0);
-        these.judging().map(|oracle| (oracle.name(), oracle.promise())).to_vec()
+        let mut these = DsmOracles { right: self.right.clone(), ..DsmOracles::new(1, 0) };
+        these.judging().map(|oracle| (oracle.name(), oracle.promise())).collect()
+    }
+
+    /// There is an answer once each thread has its part.
+    fn untested(&self) -> Vec<&'static str> {
+        [self.right.name()].into_iter().filter(|_| self.right.parts < self.right.parties).collect()
     }
 
     fn observe(&mut self, event: &Event, broken: &mut dyn FnMut(Violation)) {
@@ -185,10 +195,9 @@ impl Oracles for DsmOracles {
     fn finish(&mut self, now: Nanos, healthy: Nanos) -> Vec<Violation> {
         let DsmOracles { beginning, progress, .. } = self;
         progress.excuse(|request| beginning.waits(request.client.node));
-        let unexplained = self.sequential.all().flat_map(Sequential::unexplained).map(|event| Violation {
-            oracle: self.sequential.name(),
-            at: event.at(),
-            text: format!("{event}, which no store explains"),
+        let name = self.sequential.name();
+        let unexplained = self.sequential.all_mut().flat_map(Sequential::unexplained).map(|event| {
+            Violation { oracle: name, at: event.at(), text: format!("{event}, which no store explains") }
         });
         let unnamed = self.by_name.unnamed().map(|event| Violation {
             oracle: self.by_name.name(),
@@ -203,5 +212,38 @@ impl Oracles for DsmOracles {
         self.together.hash(&mut to);
         self.one.hash(&mut to);
         self.by_name.hash(&mut to);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::history::Spent;
+    use super::*;
+    use crate::history::RequestId;
+
+    const INPUT: Input = Input { size: 8, rounds: 1 };
+
+    fn event(node: u32, what: What) -> Event {
+        let request = RequestId { client: ClientId { node, index: 0 }, number: 0 };
+        Event { at_ns: 0, request, what }
+    }
+
+    #[test]
+    fn where_no_application_runs_no_answer_is_promised() {
+        let answers = |oracles: DsmOracles| oracles.promises().iter().any(|(name, _)| *name == "answer");
+        assert!(!answers(DsmOracles::new(1, 2)));
+        assert!(answers(DsmOracles::new(1, 2).of(Application::Sor, INPUT)));
+    }
+
+    #[test]
+    fn an_answer_to_which_a_thread_has_not_come_is_not_judged() {
+        let mut oracles = DsmOracles::new(1, 2).of(Application::Sor, INPUT);
+        let expected = oracles.expected().value;
+        let ran = |part| What::Ran { part, spent: Spent::default() };
+        for (node, part, untested) in [(0, expected, vec!["answer"]), (1, 0, vec![])] {
+            oracles.observe(&event(node, What::Runs), &mut |_| {});
+            oracles.observe(&event(node, ran(part)), &mut |violation| panic!("{violation}"));
+            assert_eq!(oracles.untested(), untested);
+        }
     }
 }

@@ -159,7 +159,7 @@ impl System for Sockets {
     }
 
     fn oracles(work: &SdpWork, _: u32) -> SdpOracles {
-        SdpOracles::of(work.failover, work.moves > 0)
+        SdpOracles::of(work.failover, work.moves > 0, work.keep)
     }
 
     fn start<V: Verbs, R: Record<Event>>(

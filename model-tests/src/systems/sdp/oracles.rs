@@ -22,7 +22,7 @@ struct Open {
     connections: u32,
     /// Its server has restarted since.
     orphaned: bool,
-    /// A connection was made for it.
+    /// A connection was made for it, and its address has not changed since.
     connected: bool,
     /// Over how many connections all of it has arrived, as far as its client knows: by the answer, or as it was told when the address changed.
     arrived: u32,
@@ -38,7 +38,7 @@ impl Open {
     /// that was kept has carried those of others, too.
     fn moves(&mut self, acknowledged: u64) -> bool {
         self.connections += 1;
-        let (all, own) = (u64::from(self.bytes), self.connected);
+        let (all, own) = (u64::from(self.bytes), std::mem::take(&mut self.connected));
         self.arrived += u32::from(own && acknowledged == all);
         !own || acknowledged <= all
     }
@@ -131,10 +131,11 @@ pub struct SdpOracles {
 }
 
 impl SdpOracles {
-    /// The oracles of streams that do this when their connection goes over to another rail, to which users may have it moved.
-    pub fn of(failover: FailoverMode, moves: bool) -> SdpOracles {
+    /// The oracles of streams that do this when their connection goes over to another rail, to which users may have it moved, and that are
+    /// kept for the next request or not.
+    pub fn of(failover: FailoverMode, moves: bool, keeps: bool) -> SdpOracles {
         let is_told = failover == FailoverMode::Application;
-        let unbroken = Unbroken { is_told, moves, ..Unbroken::default() };
+        let unbroken = Unbroken { is_told, moves, keeps, ..Unbroken::default() };
         SdpOracles { unbroken, ..SdpOracles::default() }
     }
 }
@@ -183,6 +184,10 @@ struct Unbroken {
     is_told: bool,
     /// Users have connections moved.
     moves: bool,
+    /// They keep streams.
+    keeps: bool,
+    /// The request in question goes over a stream that stood: who connects is told of no other address.
+    has_stood: bool,
     /// When one was first told of another address.
     told: Option<Nanos>,
     /// The stream in question may be reset.
@@ -204,6 +209,7 @@ impl Oracle<Event> for Unbroken {
 
     fn observe(&mut self, event: &Event) -> Result<(), String> {
         match event.what {
+            What::Moved { .. } if !self.has_stood => Err(event.to_string()),
             What::Moved { .. } | What::Breaks(Why::AddressChanged) if self.is_told => {
                 self.told.get_or_insert(Nanos(event.at_ns));
                 Ok(())
@@ -260,6 +266,9 @@ impl Oracles for SdpOracles {
         if event.what == What::Fails(Why::Dropped) {
             self.requests.quitters.insert(event.request.client);
         }
+        let first_kept = |open: &Open| self.unbroken.keeps && open.connections == 1;
+        let open = self.requests.open.get(&event.request);
+        self.unbroken.has_stood = open.is_some_and(|open| open.connected || first_kept(open));
         self.unbroken.is_dropped = self.requests.quitters.contains(&event.request.client);
         let mut bytes = Bytes(&mut self.requests);
         let oracles: [&mut dyn Oracle<Event>; 2] = [&mut bytes, &mut self.unbroken];
@@ -367,10 +376,17 @@ mod tests {
 
     #[test]
     fn a_changed_address_is_an_error_unless_users_want_to_be_told() {
-        let moved =
-            [ASKS, TOOK, What::Moved { acknowledged: 9 }, What::Breaks(Why::AddressChanged), TOOK, ANSWERED];
+        let moved = [
+            ASKS,
+            What::Connected,
+            TOOK,
+            What::Moved { acknowledged: 9 },
+            What::Breaks(Why::AddressChanged),
+            TOOK,
+            ANSWERED,
+        ];
         for (mode, expected) in [(FailoverMode::Application, 0), (FailoverMode::Transparent, 2)] {
-            let (mut oracles, mut told) = (SdpOracles::of(mode, false), 0);
+            let (mut oracles, mut told) = (SdpOracles::of(mode, false, false), 0);
             for what in &moved {
                 oracles.observe(&event(what), &mut |_| told += 1);
             }
@@ -378,9 +394,25 @@ mod tests {
         }
     }
 
+    #[test]
+    fn a_stream_that_never_stood_has_changed_no_address() {
+        let told = |keeps, history: &[What]| {
+            let mut oracles = SdpOracles::of(FailoverMode::Application, true, keeps);
+            oracle::said(&mut oracles, history.iter().map(event)).len()
+        };
+        let moved = What::Moved { acknowledged: 0 };
+        for (again, of_kept) in
+            [(&[moved][..], 0), (&[moved, moved], 1), (&[moved, What::Connected, moved], 0)]
+        {
+            let history = [&[ASKS], again, &[What::Connected, TOOK, ANSWERED]].concat();
+            assert_eq!(told(true, &history), of_kept);
+            assert!(told(false, &history) > of_kept, "it was connected for this request alone");
+        }
+    }
+
     /// What is said of a stream whose address has changed, in an execution without a fault.
     fn told_of_another_address(moves: bool, history: &[What]) -> Vec<&'static str> {
-        let mut oracles = SdpOracles::of(FailoverMode::Application, moves);
+        let mut oracles = SdpOracles::of(FailoverMode::Application, moves, true);
         let said = oracle::said(&mut oracles, history.iter().map(event));
         said.into_iter().chain(oracles.finish_unharmed()).map(|violation| violation.oracle).collect()
     }
@@ -422,7 +454,7 @@ mod tests {
             (vec![ASKS, TOOK, TOOK, moved, ANSWERED], 1),
             (vec![ASKS, TOOK, ANSWERED, TOOK], 1),
         ] {
-            let (mut oracles, mut told) = (SdpOracles::of(FailoverMode::Application, false), 0);
+            let (mut oracles, mut told) = (SdpOracles::of(FailoverMode::Application, false, true), 0);
             for what in &history {
                 oracles.observe(&event(what), &mut |_| told += 1);
             }

@@ -79,7 +79,7 @@ pub struct SdpWork {
     /// client connects again and makes its request anew. Default: `"transparent"`.
     #[serde(default)]
     pub failover: FailoverMode,
-    /// Within how long a dead link is found by probes while something is open, at least 4 ms; none without it. Default: none.
+    /// Within how long a dead link is found by probes while something is open, at least 6 ms; none without it. Default: none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub probe: Option<Span>,
     /// How many times each machine moves its connection with the next one to another rail, as planned, 0 to 1,000,000. Default: 0.
@@ -297,8 +297,8 @@ impl SdpWork {
         if self.resize != 0 && !(16..=1_000_000).contains(&self.resize) {
             return broken(at("resize"), "0, for never, or from 16 to 1000000 bytes".into());
         }
-        if self.probe.is_some_and(|span| span.nanos() < Nanos::from_millis(4)) {
-            return broken(at("probe"), "at least 4 ms: acknowledgements may take 1 ms".into());
+        if self.probe.is_some_and(|span| span.nanos() < Nanos::from_millis(6)) {
+            return broken(at("probe"), "at least 6 ms: acknowledgements may take 1 ms".into());
         }
         if self.moves > 1_000_000 {
             return broken(at("moves"), "from 0 to 1000000".into());

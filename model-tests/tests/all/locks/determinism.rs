@@ -5,7 +5,7 @@ use weft_check::run::{Report, RunOptions, World};
 use weft_check::scenario::{Scenario, WaitStyle};
 use weft_check::systems::locks::Locks;
 use weft_protocols::locks::Scheme;
-use weft_sim::choice::{Recording, Seeded, Tape};
+use weft_sim::choice::Seeded;
 
 fn run(scenario: &Scenario, seed: u64) -> Report {
     weft_check::run(scenario, seed, RunOptions::default()).unwrap_or_else(|error| panic!("{error}"))
@@ -49,20 +49,6 @@ fn worlds_side_by_side_do_not_disturb_each_other() {
     let digests: Vec<String> = threads.into_iter().map(|thread| thread.join().expect("a run")).collect();
     assert_eq!([&digests[0], &digests[2]], [&alone, &alone]);
     assert_ne!(digests[1], alone);
-}
-
-#[test]
-fn a_recorded_list_of_choices_replays_the_run() {
-    for scheme in Scheme::ALL {
-        let scenario = stormy(scheme);
-        let (recording, tape) = Recording::new(Seeded::new(11));
-        let recorded = run_with(&scenario, 11, Box::new(recording));
-        // Through its text, as it would be saved and shared.
-        let saved: Tape = tape.to_string().parse().expect("a list of choices");
-        let replayed = run_with(&scenario, 11, Box::new(saved.replay()));
-        assert_eq!(recorded.log_digest, replayed.log_digest, "{scheme}");
-        assert_eq!(recorded.metrics, replayed.metrics);
-    }
 }
 
 #[test]

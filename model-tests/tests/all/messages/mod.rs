@@ -75,7 +75,7 @@ fn a_system_that_promises_nothing_after_a_restart_refuses_restarts() {
     );
     let error = weft_check::parse(&locks).expect_err("it has restarts").to_string();
     assert!(
-        error.ends_with("locks promises nothing where nodes restart; give the cluster members = {}"),
+        error.ends_with("locks has no runs in which nodes restart; give the cluster members = {}"),
         "{error}"
     );
     let crashes =

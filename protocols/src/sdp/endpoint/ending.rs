@@ -128,6 +128,15 @@ impl Endpoint {
         self.phase = Phase::Failed { why, aborts: tell, waits: tell && self.is_exposed() };
     }
 
+    /// The peer has begun anew, and knows nothing of what it was asked. Whether the connection is to be made still: it is asked for again.
+    pub fn asks_anew(&mut self) -> bool {
+        let connects = self.is_connecting();
+        if connects {
+            self.phase = Phase::Greeting { sent: false };
+        }
+        connects
+    }
+
     /// The peer refuses the connection.
     pub fn refused(&mut self, why: Refusal) -> Result<Event, Violation> {
         match self.phase {

@@ -36,12 +36,13 @@ impl Endpoint {
     fn on_greeting(&mut self, sent: bool, message: &Message<'_>) -> Result<Event, Violation> {
         match message {
             Message::HelloAck { greeting, .. } if sent => {
-                if greeting.buffers == 0 || greeting.buffer_bytes == 0 {
+                // It stands at the other end, which is to be told also if nothing comes of it.
+                self.peer = *greeting;
+                self.phase = Phase::Open { acked: true };
+                if !greeting.is_fit() {
                     return Err(Violation);
                 }
-                self.peer = *greeting;
                 self.credits.begin(greeting.buffers);
-                self.phase = Phase::Open { acked: true };
                 Ok(Event::Connected)
             }
             Message::Reject { why, .. } => self.refused(*why),

@@ -208,9 +208,9 @@ impl Endpoint {
         matches!(self.phase, Phase::Greeting { .. })
     }
 
-    /// The most bytes that one data message may carry.
+    /// The most bytes that one data message may carry: what the peer's private buffers take, and no more than what messages carry here.
     pub fn payload(&self) -> u32 {
-        self.peer.buffer_bytes
+        self.peer.buffer_bytes.min(self.largest)
     }
 
     /// How far this end has received without a gap.

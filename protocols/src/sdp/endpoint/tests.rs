@@ -1,6 +1,7 @@
 //! Two ends by hand.
 
 use super::*;
+use crate::sdp::credits::LEAST_BUFFERS;
 use crate::sdp::message::{Handle, Header, Message};
 use crate::sdp::{Mode, Refusal};
 
@@ -428,8 +429,7 @@ fn a_mode_says_what_may_begin_and_what_crossed_it_counts() {
 
 #[test]
 fn every_message_fits_buffers_that_become_smaller_and_larger() {
-    let [mut a, b] = pair(8);
-    let mut b = b.taking(15);
+    let [mut a, mut b] = pair(8).map(|end| end.taking(15));
     write(&mut a, &mut b, b"ten bytes.");
     assert!(a.resize(4) && !a.resize(5), "one question at a time");
     assert_eq!((exchange(&mut a, &mut b), a.payload()), (vec![Event::Progress], 4));
@@ -494,4 +494,26 @@ fn an_end_that_is_told_of_a_changed_address_says_so_too_though_it_saw_none() {
     assert_eq!(b.failure(), Some(Failure::AddressChanged { acknowledged: 0 }));
     exchange(&mut b, &mut a);
     assert!(a.is_over() && b.is_over());
+}
+
+/// The end that was asked keeps a stream that nobody uses, unless it is told.
+#[test]
+fn who_gives_up_a_stream_since_the_other_end_is_unfit_tells_it() {
+    for (buffers, buffer_bytes) in [(0, 10), (LEAST_BUFFERS - 1, 10), (8, 0)] {
+        let mut asking = Endpoint::asking(greeting(1, 8));
+        assert_eq!(asking.next(), Some(Outgoing::Hello(greeting(1, 8))));
+        let theirs = Greeting { buffer_bytes, ..greeting(2, buffers) };
+        let ack = Message::HelloAck { to: greeting(1, 8).from, greeting: theirs };
+        assert_eq!(asking.on_message(&ack), Err(Violation));
+        asking.fail(Failure::Aborted, true);
+        assert_eq!(asking.next(), Some(Outgoing::AbortConn { to: theirs.from, moved: false }));
+        assert!(asking.is_over());
+    }
+}
+
+/// A place in the stream for more than is sent would be bytes that are lost without a word.
+#[test]
+fn a_message_takes_no_more_than_is_carried_here_whatever_the_other_end_says_of_its_buffers() {
+    let theirs = Greeting { buffer_bytes: u32::MAX, ..greeting(2, 8) };
+    assert_eq!(Endpoint::accepting(greeting(1, 8), theirs).taking(20).payload(), 20);
 }

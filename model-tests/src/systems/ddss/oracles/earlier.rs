@@ -42,6 +42,11 @@ impl Earlier {
         *self.called.entry(event.segment).or_default() += times;
     }
 
+    /// Whether a call that is under way asks for an earlier version.
+    pub fn is_asked_by(&self, call: RequestId) -> bool {
+        self.asked.contains_key(&call)
+    }
+
     fn asks(&mut self, event: &Event, back: u8) {
         let of_name = self.ended.range((event.segment, 0)..=(event.segment, u64::MAX));
         let ended = of_name.map(|((_, life), times)| (*life, *times)).collect();

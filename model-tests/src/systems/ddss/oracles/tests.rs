@@ -1,6 +1,7 @@
 use super::*;
 use crate::history::ClientId;
 use crate::oracle;
+use crate::systems::ddss::history::Why;
 use weft_protocols::ddss::Name;
 
 const fn request(node: u32) -> RequestId {
@@ -55,6 +56,78 @@ fn what_one_get_has_seen_no_later_one_may_unsee() {
     assert_eq!(said(Model::Strict, &history(got(0, 1))), NOTHING);
     let zero = What::Got { value: Value::Zero, version: Some(0) };
     assert_eq!(said(Model::Strict, &history(zero)), ["latest value"]);
+}
+
+#[test]
+fn a_value_that_is_published_twice_is_noticed() {
+    // Node 0's value is seen at version 1, another one supersedes it, and then node 0's is there again.
+    let history = |seen: Option<What>, ends| {
+        let mut all = vec![
+            (1, 0, What::Puts),
+            (1, 1, What::Puts),
+            (2, 2, What::Gets),
+            (3, 2, got(0, 1)),
+            (4, 1, put(2)),
+        ];
+        all.extend(seen.into_iter().flat_map(|seen| [(5, 2, What::Gets), (6, 2, seen)]));
+        all.push((7, 0, ends));
+        all
+    };
+    for model in [Model::Write, Model::Strict, Model::Version, Model::Read, Model::Delta(0)] {
+        assert_eq!(said(model, &history(None, put(3))), ["latest value"], "{model}");
+    }
+    assert_eq!(said(Model::Delta(2), &history(None, put(3))), ["versions behind"]);
+    let unknown = What::Failed(Why::Unknown);
+    assert_eq!(said(Model::Write, &history(Some(got(0, 3)), unknown)), ["latest value"], "and not told");
+    assert_eq!(said(Model::Write, &history(Some(got(1, 2)), unknown)), NOTHING);
+}
+
+#[test]
+fn a_put_returns_the_version_at_which_its_value_was_got() {
+    let history =
+        |put_version| [(1, 0, What::Puts), (2, 1, What::Gets), (3, 1, got(0, 3)), (4, 0, put(put_version))];
+    assert_eq!(said(Model::Write, &history(3)), NOTHING);
+    assert_eq!(said(Model::Write, &history(1)), ["latest value"]);
+}
+
+#[test]
+fn a_value_that_is_put_twice_under_the_lock_has_two_versions_that_follow_each_other() {
+    let history = |begins, second| {
+        [
+            (1, 0, begins),
+            (2, 1, What::Gets),
+            (3, 1, got(0, 1)),
+            (4, 1, What::Gets),
+            (5, 1, got(0, second)),
+            (6, 0, What::Failed(Why::NotSaid)),
+        ]
+    };
+    let said = |begins, second| said(Model::Write, &history(begins, second));
+    assert_eq!((said(What::ExchangesTwice, 2), said(What::Exchanges, 1)), (vec![], vec![]));
+    assert_eq!(said(What::ExchangesTwice, 3), ["latest value"]);
+    assert_eq!(said(What::Exchanges, 2), ["latest value"]);
+}
+
+#[test]
+fn a_value_of_a_segment_that_had_the_name_before_is_none_of_the_next_one() {
+    let said = |life| {
+        let (mut oracles, mut said) = (DdssOracles::new(Model::Write, 3), Vec::new());
+        let history = [
+            (0, 0, What::Puts),
+            (0, 7, put(1)),
+            (1, 0, What::Releases),
+            (1, 7, What::Released),
+            (2, 0, What::Gets),
+            (2, life, got(0, 1)),
+        ];
+        for (at, (node, life, what)) in (0..).zip(history) {
+            let event = Event { at_ns: at, request: request(node), segment: 1, life, what };
+            oracles.observe(&event, &mut |violation| said.push(violation.oracle));
+        }
+        said
+    };
+    assert_eq!(said(8), ["latest value"]);
+    assert_eq!(said(7), ["released"], "and not of another one");
 }
 
 #[test]

@@ -122,6 +122,8 @@ pub fn worlds() -> Vec<Entry> {
             "who did not get the lock writes that nobody has it";
         "planted-ddss-released-behind" of_system(Read(Reading::ReleasedBehind), "p,g") ViolatedUnderFaults,
             "the lock is given back behind the reads of a get in one list, and the header not looked at again";
+        "planted-ddss-put-again" of_system(Read(Reading::PutAgain), "gp,p") ViolatedUnderFaults,
+            "a put whose answer is lost is made again though others have put since";
         "planted-ddss-behind-swap" of_system(Read(Reading::BehindSwap), "x,p") Violated,
             "a put stands behind the swap of the lock in one list";
         "planted-ddss-version-last" of_system(Read(Reading::VersionLast), "p,g") Violated,

@@ -38,7 +38,7 @@ pub fn worlds() -> Vec<Entry> {
         "ddss-named-removed" make("pg,r") Held, "a value is removed while it is put and got";
         "ddss-named-anew" make("prp,ghn") Held, "a value is removed and put anew, and another node gets the next one";
         "ddss-named-list" make("khk,pr") Held, "a node lists what it keeps while a value is put and removed";
-        "ddss-named-far" make("f,r,") Held, "a value that another node than the name's keeps is removed while it is put";
+        "ddss-named-far" make("f,r,,") Held, "a value that another node than the name's keeps is removed while it is put";
         "ddss-named-both" make("pr,r") Held, "two nodes remove a value";
         "ddss-named-early" make("f,rg") Held, "a value is removed at its home before it has the name";
     }
@@ -222,7 +222,8 @@ struct World {
 
 fn make(size: &Size, calls: &str) -> Result<World, SizeError> {
     let requests = Requests::parse(&size.text("calls").unwrap_or_else(|| calls.to_owned()));
-    size.within("calls", requests.nodes(), 2..=4)?;
+    let nodes = requests.nodes();
+    size.within("calls", nodes, 2..=4)?;
     if let Some((_, letter)) = requests.all().find(|(_, letter)| !"pfgnrkh".contains(*letter)) {
         return Err(SizeError(format!("calls are {LETTERS}, not '{letter}'")));
     }
@@ -232,12 +233,21 @@ fn make(size: &Size, calls: &str) -> Result<World, SizeError> {
             "a value is put (p), or put on the last node (f), and not both: what is there keeps its place";
         return Err(SizeError(why.to_owned()));
     }
+    if world.says('f') && world.home() + 1 == nodes {
+        let why = format!("of {nodes} nodes the last one is the name's home: f puts nowhere else");
+        return Err(SizeError(why));
+    }
     Ok(world)
 }
 
 impl World {
     fn says(&self, letter: char) -> bool {
         self.requests.all().any(|(_, other)| other == letter)
+    }
+
+    /// The node that keeps what the name stands for.
+    fn home(&self) -> u32 {
+        named::number(NAME).home(self.requests.nodes()).index() as u32
     }
 }
 
@@ -377,8 +387,7 @@ impl Model for World {
         let judged = recorder.oracles(NameOracles::judge);
         judged.map_err(|text| Violation::new(Linearizability::NAME, text))?;
         let kept: Vec<_> = nodes.iter().flat_map(Ddss::kept).map(|(key, _)| key).collect();
-        let name = named::number(NAME);
-        let stands_for = nodes[name.home(self.requests.nodes()).index()].kept_by(name);
+        let stands_for = nodes[self.home() as usize].kept_by(named::number(NAME));
         let text = match kept[..] {
             [] => return Ok(()),
             [key] if stands_for == Some(key) => return Ok(()),
@@ -386,5 +395,19 @@ impl Model for World {
             _ => format!("{} segments have been made for one name, and are kept", kept.len()),
         };
         Err(Violation::new(ONE, text))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_value_that_is_put_on_the_last_node_is_kept_by_another_one_than_its_name() {
+        for calls in ["f,r,,", "f,rg"] {
+            let world = make(&Size::default(), calls).expect("its home is another node");
+            assert!(world.home() + 1 < world.requests.nodes(), "{calls}");
+        }
+        assert!(make(&Size::default(), "f,r,").is_err_and(|why| why.0.contains("the name's home")));
     }
 }

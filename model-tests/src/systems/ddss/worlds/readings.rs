@@ -34,6 +34,8 @@ pub(super) enum Reading {
     /// A get under read takes the lock, reads and gives the lock back in one list, and does not look at the header behind the value: a lost
     /// answer has the adapter read once more when the lock is another's.
     ReleasedBehind,
+    /// A put whose answer was lost is made again whenever its header is not there, though others may have superseded it.
+    PutAgain,
     /// Another segment has the memory at once when this one is released, while a get may be under way.
     Reused,
     /// When a neighbour is released, free memory becomes one with this segment's, which is in use, and another segment has it.
@@ -226,6 +228,7 @@ impl Client {
             Reading::PublishFirst
             | Reading::OneLook
             | Reading::SharedSlots
+            | Reading::PutAgain
             | Reading::Reused
             | Reading::Coalesced => self.publish(request).await.map(put),
         }
@@ -253,7 +256,13 @@ impl Client {
             if !first {
                 self.write(next.slot, request).await?;
             }
-            let found = self.swap(header, next).await?;
+            let found = match self.swap(header, next).await {
+                Err(OpError::Unknown(_)) if self.segment.reading == Reading::PutAgain => {
+                    let now = self.header().await?;
+                    if now == next { header } else { now }
+                }
+                done => done?,
+            };
             if found == header {
                 if first {
                     self.write(next.slot, request).await?;

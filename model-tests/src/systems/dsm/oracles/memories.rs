@@ -65,8 +65,8 @@ impl<O: Clone> Each<O> {
     }
 
     /// The memories.
-    pub fn all(&self) -> impl Iterator<Item = &O> {
-        self.memories.values()
+    pub fn all_mut(&mut self) -> impl Iterator<Item = &mut O> {
+        self.memories.values_mut()
     }
 
     fn memory(&mut self, name: u64) -> &mut O {

@@ -13,6 +13,7 @@ use crate::history::{ClientId, RequestId};
 use crate::oracle::Oracle;
 use std::collections::{BTreeMap, BTreeSet};
 use std::hash::{Hash, Hasher};
+use std::ops::Bound;
 
 /// How many stores to a word, and how many versions of a minipage, are remembered. An access that is older misses something.
 const REMEMBERED: usize = 64;
@@ -21,6 +22,8 @@ const REMEMBERED: usize = 64;
 #[derive(Clone, Debug, Default, Hash)]
 struct Word {
     stores: BTreeMap<At, (u64, At)>,
+    /// Those of the stores that nobody has recorded: their nodes died. Each was executed at its place or before, where it was found first.
+    unrecorded: BTreeSet<At>,
     /// Stores were forgotten.
     forgot: bool,
 }
@@ -32,6 +35,43 @@ impl Word {
             self.stores.entry(At::default()).or_default();
         }
         self.stores.range_mut(..=at).next_back()
+    }
+
+    fn insert(&mut self, at: At, value: u64, found_at: At) {
+        self.stores.insert(at, (value, found_at));
+        while self.stores.len() > REMEMBERED {
+            if let Some((oldest, _)) = self.stores.pop_first() {
+                self.unrecorded.remove(&oldest);
+            }
+            self.forgot = true;
+        }
+    }
+
+    /// An access finds, at a place, what a node that died may have left there.
+    ///
+    /// Between the last store before that place and the place there must be room: that one's value was not found at the place or
+    /// after it. If an access further on has found the store already, it is the same one, executed earlier. Otherwise it is one of those
+    /// in `perhaps`, which has its place from now on and is executed no second time.
+    fn finds_unrecorded(&mut self, perhaps: &mut Vec<Op>, found: u64, at: At) -> bool {
+        let Some((_, (last, found_at))) = self.last(at) else { return true };
+        let last = *last;
+        if *found_at >= at {
+            return false;
+        }
+        let next = self.stores.range((Bound::Excluded(at), Bound::Unbounded)).next();
+        let next = next.map(|(place, (value, found_at))| (*place, *value, *found_at));
+        if let Some((place, value, found_at)) = next
+            && value == found
+            && self.unrecorded.remove(&place)
+        {
+            self.stores.remove(&place);
+            self.insert(at, value, found_at);
+            return self.unrecorded.insert(at);
+        }
+        let Some(one) = perhaps.iter().position(|op| op.stores(last) == Some(found)) else { return false };
+        perhaps.remove(one);
+        self.insert(at, found, at);
+        self.unrecorded.insert(at)
     }
 }
 
@@ -71,7 +111,7 @@ pub struct Sequential {
     aside: Aside,
     /// Minipages that somebody was told are lost.
     lost: BTreeSet<u32>,
-    /// By word: what nodes were about to do to it when they crashed. They may have done it.
+    /// By word: what nodes were about to do to it when they crashed. They may have done it, each once; what was seen is taken out.
     perhaps: BTreeMap<u32, Vec<Op>>,
 }
 
@@ -128,9 +168,16 @@ impl Sequential {
         (word / self.words_a_page, (!self.in_real_time).then_some(request.client))
     }
 
-    /// Accesses that no store explains.
-    pub fn unexplained(&self) -> impl Iterator<Item = &Event> {
-        self.unexplained.iter()
+    /// Accesses that no store explains, at the end: no call that is under way counts for them any more.
+    pub fn unexplained(&mut self) -> Vec<Event> {
+        let mut unexplained = std::mem::take(&mut self.unexplained);
+        unexplained.sort_by_key(place);
+        unexplained.retain(|event| {
+            let What::Accessed { word, op, found, place, .. } = event.what else { return false };
+            let stored = op.stores(found).is_some();
+            !self.explains(word, found, place, stored) && !self.finds_unrecorded(word, found, place, stored)
+        });
+        unexplained
     }
 
     fn begins(&mut self, request: RequestId, word: u32, op: Op) {
@@ -233,37 +280,36 @@ impl Sequential {
         {
             return Err(format!("{event}, but the {older:#x} before it was found after it"));
         }
-        word.stores.insert(at, (value, at));
-        while word.stores.len() > REMEMBERED {
-            word.stores.pop_first();
-            word.forgot = true;
-        }
+        word.insert(at, value, at);
         Ok(())
     }
 
-    /// Whether an access found what the last store before it left. Remembers that it did.
+    /// Whether an access found what the last store before it left. Remembers that it did. What a node did last before it died nobody has
+    /// recorded: that counts once no other call can have left what was found.
     fn explains(&mut self, of: u32, found: u64, at: At, stored: bool) -> bool {
-        // What stored itself found what was there before.
-        let before = if stored { At(at.0, at.1.saturating_sub(1)) } else { at };
-        let word = self.words.entry(of).or_default();
-        match word.last(before) {
+        let before = before(at, stored);
+        match self.words.entry(of).or_default().last(before) {
             Some((_, (value, found_at))) if *value == found => {
                 *found_at = before.max(*found_at);
                 true
             }
-            // What a node did last before it crashed nobody has recorded.
-            Some((_, (value, _))) => {
-                let last = *value;
-                let mut perhaps = self.perhaps.get(&of).into_iter().flatten();
-                perhaps.any(|op| op.stores(last) == Some(found))
-            }
+            Some(_) if self.storing.contains_key(&of) => false,
+            Some(_) => self.finds_unrecorded(of, found, at, stored),
             None => true,
         }
     }
 
-    /// Compares again what was not explained so far.
+    /// Whether an access found what a node that died may have left.
+    fn finds_unrecorded(&mut self, of: u32, found: u64, at: At, stored: bool) -> bool {
+        let Some(perhaps) = self.perhaps.get_mut(&of) else { return false };
+        self.words.entry(of).or_default().finds_unrecorded(perhaps, found, before(at, stored))
+    }
+
+    /// Compares again what was not explained so far, in the order of places: what one finds others may have stored after.
     fn explain(&mut self, of: u32) -> Result<(), String> {
-        for event in std::mem::take(&mut self.unexplained) {
+        let mut again = std::mem::take(&mut self.unexplained);
+        again.sort_by_key(place);
+        for event in again {
             let What::Accessed { word, op, found, place, .. } = event.what else { continue };
             if word == of && self.explains(word, found, place, op.stores(found).is_some()) {
                 continue;
@@ -275,6 +321,16 @@ impl Sequential {
         }
         Ok(())
     }
+}
+
+/// Where an access looks: what stored itself found what was there before.
+fn before(at: At, stored: bool) -> At {
+    if stored { At(at.0, at.1.saturating_sub(1)) } else { at }
+}
+
+/// The place of an access.
+fn place(event: &Event) -> At {
+    if let What::Accessed { place, .. } = event.what { place } else { At::default() }
 }
 
 impl Oracle<Event> for Sequential {
@@ -308,5 +364,103 @@ impl Oracle<Event> for Sequential {
             }
             _ => Ok(()),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What one thread of a node does to the only word.
+    #[derive(Clone, Copy)]
+    enum Does {
+        Begins(Op),
+        /// It found this, at this place.
+        Found(Op, u64, At),
+        Dies,
+    }
+    use Does::{Begins, Dies, Found};
+
+    /// A copy of a version: all that was stored under it.
+    const fn copy(version: u64) -> At {
+        At(version, u32::MAX)
+    }
+
+    /// Which events of a history the oracle refuses, by number; the last number if it refuses the end.
+    fn refused(history: &[(u32, Does)]) -> Vec<usize> {
+        let mut oracle = Sequential::new(1).among(4);
+        let mut refused = Vec::new();
+        for (number, (node, does)) in history.iter().enumerate() {
+            let request = RequestId { client: ClientId { node: *node, index: 0 }, number: 0 };
+            let what = match *does {
+                Begins(op) => What::Accesses { word: 0, op },
+                Found(op, found, place) => What::Accessed { word: 0, op, found, place, hops: None },
+                Dies => What::Crashed,
+            };
+            if oracle.observe(&Event { at_ns: 0, request, what }).is_err() {
+                refused.push(number);
+            }
+        }
+        let end = history.len();
+        refused.extend(oracle.unexplained().iter().map(|_| end));
+        refused
+    }
+
+    /// A load by a node.
+    fn loads(node: u32, found: u64, at: At) -> [(u32, Does); 2] {
+        [(node, Begins(Op::Load)), (node, Found(Op::Load, found, at))]
+    }
+
+    /// A node dies amid this; then others load.
+    fn after(dies_amid: Op, loads: &[[(u32, Does); 2]]) -> Vec<usize> {
+        let dies = [(2, Begins(dies_amid)), (2, Dies)];
+        refused(&dies.into_iter().chain(loads.concat()).collect::<Vec<_>>())
+    }
+
+    #[test]
+    fn what_a_node_that_died_has_left_is_there_once_it_was_seen() {
+        let (seen, not) = (loads(0, 7, copy(1)), loads(1, 0, copy(1)));
+        assert_eq!(after(Op::Store(7), &[seen]), [0; 0]);
+        assert_eq!(after(Op::Store(7), &[not]), [0; 0], "or it has left nothing");
+        assert_eq!(after(Op::Store(7), &[seen, not]), [5], "an older one after the newer one was seen");
+        assert_eq!(after(Op::Store(7), &[not, seen]), [5], "two copies of one version differ");
+        let later = loads(1, 0, copy(3));
+        assert_eq!(after(Op::Store(7), &[seen, later]), [5]);
+        assert_eq!(after(Op::Store(7), &[seen, loads(1, 7, copy(3))]), [0; 0]);
+    }
+
+    #[test]
+    fn what_a_node_that_died_had_under_way_is_executed_once() {
+        let all = [loads(0, 1, copy(1)), loads(1, 1, copy(2)), loads(0, 2, copy(3))];
+        assert_eq!(after(Op::Add(1), &all[..2]), [0; 0]);
+        assert_eq!(after(Op::Add(1), &all), [7], "one addition counts twice");
+    }
+
+    /// Machines tell of what they did one after another: the first load to be heard of may be the last one.
+    #[test]
+    fn what_a_node_that_died_has_left_may_have_been_found_earlier_than_was_heard_first() {
+        let found = |node, found, version| (node, Found(Op::Load, found, copy(version)));
+        let refused = |third| {
+            let begin = [0, 1, 3].map(|node| (node, Begins(Op::Load)));
+            let dies = [(2, Begins(Op::Store(7))), (2, Dies)];
+            refused(&[&begin[..], &dies, &[found(0, 7, 5), found(1, 7, 2), third]].concat())
+        };
+        assert_eq!(refused(found(3, 0, 1)), [0; 0]);
+        assert_eq!(refused(found(3, 7, 3)), [0; 0]);
+        assert_eq!(refused(found(3, 0, 4)), [7]);
+    }
+
+    /// What a living thread has stored may be heard of after it was found: the dead one's is not taken for it.
+    #[test]
+    fn what_another_call_may_explain_is_not_the_dead_one_s() {
+        let store = Op::Store(7);
+        let living = |returns: bool| {
+            let begins = [(2, Begins(store)), (2, Dies), (3, Begins(store))];
+            let found = loads(0, 7, At(2, 1));
+            let ends = [(3, Found(store, 0, At(2, 1)))];
+            [&begins[..], &found, &ends[..usize::from(returns)]].concat()
+        };
+        assert_eq!(refused(&living(true)), [0; 0]);
+        assert_eq!(refused(&living(false)), [0; 0], "it never returned, and the dead one's explains it");
     }
 }

@@ -251,7 +251,7 @@ impl Model for Transfer {
     }
 
     fn oracles(&self) -> SdpOracles {
-        SdpOracles::of(self.setting.failover(), self.setting.movers > 0)
+        SdpOracles::of(self.setting.failover(), self.setting.movers > 0, false)
     }
 
     fn usual_faults(&self) -> FaultSet {
