@@ -111,22 +111,33 @@ impl<'a> Asker<'a> {
     async fn taken(&mut self, end: Option<Instant>) -> Result<Held, Failure> {
         let mut progress = Progress::begin(false);
         progress.step(None, &format!("waiting for lock '{}'", self.name()));
+        let mut holds = false;
         loop {
             let asked = Instant::now();
             let left = end.map(|end| end.saturating_duration_since(asked));
-            let wait = left.map_or(LONGEST, |left| left.min(LONGEST));
+            let wait = if holds { Duration::ZERO } else { left.map_or(LONGEST, |left| left.min(LONGEST)) };
             let reply = tokio::select! {
                 biased;
                 () = interrupt::waited_for() => return Err(Failure::interrupted()),
-                reply = self.ask(false, wait) => reply,
+                reply = self.ask(holds, wait) => reply,
             };
             let is_over = left.is_some_and(|left| left <= asked.elapsed());
             match reply {
                 Ok((node, Reply::Holds { token, counts_for })) => {
                     self.node = Some(node);
                     let until = asked + Duration::from_nanos(counts_for.0);
-                    return Ok(Held { token: token.map(|token| token.0), asked, until });
+                    if Instant::now() + Duration::from_nanos(counts_for.0) / 2 < until {
+                        return Ok(Held { token: token.map(|token| token.0), asked, until });
+                    }
+                    // The call has waited, and what it says counts from when it was made: the next one waits for nothing.
+                    holds = true;
+                    if counts_for == Nanos::ZERO {
+                        // Its node's lease has run out, and may be renewed yet.
+                        tokio::time::sleep(PAUSE).await;
+                    }
                 }
+                // It is asked for anew.
+                Ok((_, Reply::Lost)) if holds => holds = false,
                 Ok((_, Reply::Busy)) => {
                     return Err(Failure::unfinished(format!("lock '{}' is not free", self.name())));
                 }
