@@ -32,13 +32,15 @@ pub(super) struct Turns(Rc<RefCell<Line>>);
 impl Turns {
     /// Waits until a part of so many bytes may go: no more than `most` bytes are under way then.
     pub async fn turn(&self, bytes: u32, most: u32) -> Turn {
-        let mut line = self.0.borrow_mut();
-        if line.waiting.is_empty() && line.has_room(bytes, most) {
-            return self.begins(line, bytes);
-        }
-        let (tell, told) = oneshot();
-        line.waiting.push_back((bytes, most, tell));
-        drop(line);
+        let told = {
+            let mut line = self.0.borrow_mut();
+            if line.waiting.is_empty() && line.has_room(bytes, most) {
+                return self.begins(line, bytes);
+            }
+            let (tell, told) = oneshot();
+            line.waiting.push_back((bytes, most, tell));
+            told
+        };
         match told.await {
             Ok(turn) => turn,
             // Nobody but a turn takes a waiter out of the line.
