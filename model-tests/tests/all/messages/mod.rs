@@ -82,7 +82,7 @@ fn a_system_that_promises_nothing_after_a_restart_refuses_restarts() {
         locks.replace("\"restart\"", "\"crash\"").replace("lasts = { min = \"10us\", max = \"1ms\" }", "");
     let error = weft_check::parse(&crashes).expect_err("it has crashes").to_string();
     assert!(
-        error.ends_with("locks promises nothing where nodes crash; give the cluster members = {}"),
+        error.ends_with("locks has no runs in which nodes crash; give the cluster members = {}"),
         "{error}"
     );
 }

@@ -166,10 +166,10 @@ fn a_version_that_is_asked_for_by_its_distance_is_that_one() {
             (2, 0, put(1)),
             (3, 1, What::Puts),
             (4, 1, put(2)),
-            (5, 0, What::Puts),
+            (5, 3, What::Puts),
             (5, 2, What::GetsEarlier { back }),
             (6, 2, seen),
-            (7, 0, put(3)),
+            (7, 3, put(3)),
         ]
     };
     let said = |back, seen| said(Model::Delta(2), &history(back, seen));
