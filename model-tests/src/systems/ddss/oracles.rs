@@ -315,7 +315,7 @@ impl Oracle<Event> for Gone {
     }
 
     fn promise(&self) -> &'static str {
-        "what was released or lost is gone, and users are told"
+        "what is released or lost is gone, and users are told"
     }
 
     fn observe(&mut self, event: &Event) -> Result<(), String> {

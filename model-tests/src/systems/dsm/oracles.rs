@@ -83,7 +83,7 @@ impl Oracle<Event> for Right {
     }
 
     fn promise(&self) -> &'static str {
-        "a program has the answer of a sequential run"
+        "a program has a sequential run's answer"
     }
 
     fn observe(&mut self, event: &Event) -> Result<(), String> {
