@@ -53,20 +53,21 @@ fn drawing_with<H: Harness>(bed: &mut TestBed<'_, H>, setup: &Setup) -> Outcome<
 
 fn two_queue_pairs_draw_from_one_shared_queue<H: Harness>(bed: &mut TestBed<'_, H>) -> Outcome {
     let Drawing { pairs, srq } = drawing(bed)?;
-    // Some adapters read an empty range as one of 2 GiB.
-    let into = [pairs[0].b.sge(256..256), pairs[0].b.sge(0..64)];
     for i in 0..4 {
+        let at = 64 * i as u32;
+        // Some adapters read an empty range as one of 2 GiB.
+        let into = [pairs[0].b.sge(256..256), pairs[0].b.sge(at..at + 64)];
         srq.post_recv(&[RecvWr { wr_id: i, data: &into }])?;
     }
     for i in 0..4 {
-        let Pair { a, b } = &pairs[i as usize % 2];
+        let (Pair { a, b }, at) = (&pairs[i as usize % 2], 64 * i as usize);
         a.fill(0, &pattern(64, i))?;
         a.send(i, 0..64)?;
         bed.done(&a.sends, i)?;
         let seen = bed.completion(&b.recvs)?;
         check_eq!((seen.wr_id, seen.qp), (i, b.qp.num()), "which receive served whom");
         check!(
-            pairs[0].b.bytes(0..64)? == pattern(64, i),
+            pairs[0].b.bytes(at..at + 64)? == pattern(64, i),
             "the message is not where the first range with room is"
         );
     }
