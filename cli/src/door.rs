@@ -1,16 +1,18 @@
 //! The door of a cluster of daemons: what commands ask systems through.
 
 use crate::daemon::{FILES, LOCKS, SEGMENTS};
-use crate::exit::Failure;
+use crate::exit::{Exit, Failure};
 use crate::interrupt;
 use crate::progress::Progress;
 use crate::segment_args::ClusterArgs;
 use std::collections::VecDeque;
+use std::io::{self, Write};
 use std::sync::Arc;
 use tokio::runtime::{Builder, Runtime};
 use tokio::task::{JoinError, JoinHandle};
 use weft_control::ask::{self, CallError, Caller, Meeting};
 use weft_control::daemon::config::Systems;
+use weft_control::daemon::systems::does_not_run;
 use weft_control::message::{Answer, Call, Failed, Presence};
 use weft_control::net::Tcp;
 use weft_control::refusal::Refusal;
@@ -147,8 +149,39 @@ impl Door {
         self.answered(self.begin(node, system, body).await)
     }
 
+    /// Asks every node that is here of a system, or the one that was named. `asks` adds to the rows what a node says.
+    ///
+    /// # Errors
+    /// The coordinator does not answer, the user asked to stop, or no node says anything.
+    pub fn of_all<T>(
+        &self,
+        system: &str,
+        asks: impl Fn(u32, &mut Vec<(u32, T)>) -> Result<(), Failure>,
+    ) -> Result<OfAll<T>, Failure> {
+        let (mut rows, mut without) = (Vec::new(), Vec::new());
+        let nodes = self.nodes()?;
+        for node in &nodes {
+            if let Err(why) = asks(*node, &mut rows) {
+                if interrupt::requested() {
+                    return Err(why);
+                }
+                without.push((*node, why));
+            }
+        }
+        if !without.is_empty() && without.len() == nodes.len() && rows.is_empty() {
+            // Who asks one node is told what that says.
+            if self.node.is_some() {
+                return without.pop().map_or_else(|| Err(odd()), |(_, why)| Err(why));
+            }
+            if without.iter().all(|(node, why)| why.to_string() == does_not_run(*node, system)) {
+                return Err(self.nobody_runs(system));
+            }
+        }
+        Ok(OfAll { rows, without })
+    }
+
     /// Why a system that no node runs cannot be asked. Its nodes may run it later if the cluster's file has it, or if nobody has the file.
-    pub fn nobody_runs(&self, system: &str) -> Failure {
+    fn nobody_runs(&self, system: &str) -> Failure {
         let why = Refusal::NoSystem { system: system.to_string() };
         match self.systems.as_ref().is_none_or(|systems| has(systems, system)) {
             true => Failure::unfinished(why),
@@ -214,6 +247,24 @@ impl Door {
         let status = status.map_err(|why| failure(self.systems.as_ref(), why))?;
         let here = status.members.iter().filter(|member| member.presence == Some(Presence::Present));
         Ok(here.map(|member| member.rank).collect())
+    }
+}
+
+/// What all nodes say that are asked, and of those that say nothing, why.
+pub struct OfAll<T> {
+    /// By node.
+    pub rows: Vec<(u32, T)>,
+    without: Vec<(u32, Failure)>,
+}
+
+impl<T> OfAll<T> {
+    /// Says on standard error who does not say `what`; the rest is shown all the same.
+    pub fn tell_without(&self, what: &str) -> Exit {
+        for (node, why) in &self.without {
+            // Nobody may be reading.
+            let _ = writeln!(io::stderr(), "weft: node {node} does not say {what}: {why}");
+        }
+        if self.without.is_empty() { Exit::Held } else { Exit::Unfinished }
     }
 }
 
@@ -290,7 +341,6 @@ pub fn odd() -> Failure {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::exit::Exit;
     use weft_control::net::Endpoint;
 
     #[test]

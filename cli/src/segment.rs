@@ -13,7 +13,6 @@ use std::fs;
 use std::io::{self, IsTerminal, Read, Write};
 use std::path::Path;
 use std::time::Duration;
-use weft_control::daemon::systems::does_not_run;
 use weft_control::message::CALL;
 use weft_protocols::ddss::named::{LONGEST_NAME, Reply, Request, Row, Seen};
 use weft_protocols::transport::Rank;
@@ -117,27 +116,8 @@ fn watch(
 
 /// What all nodes keep that are here.
 fn list(door: &Door, as_json: bool) -> Result<Exit, Failure> {
-    let mut rows = Vec::new();
-    let mut without = Vec::new();
-    let nodes = door.nodes()?;
-    for node in &nodes {
-        if let Err(why) = kept(door, *node, &mut rows) {
-            if interrupt::requested() {
-                return Err(why);
-            }
-            without.push((node, why));
-        }
-    }
-    if !without.is_empty() && without.len() == nodes.len() && rows.is_empty() {
-        // Who asks one node is told what that says.
-        if door.node.is_some() {
-            return without.pop().map_or_else(|| Err(odd()), |(_, why)| Err(why));
-        }
-        if without.iter().all(|(node, why)| why.to_string() == does_not_run(**node, SEGMENTS)) {
-            return Err(door.nobody_runs(SEGMENTS));
-        }
-    }
-    rows.sort_by(|(_, a), (_, b)| a.name.cmp(&b.name));
+    let mut all = door.of_all(SEGMENTS, |node, rows| kept(door, node, rows))?;
+    all.rows.sort_by(|(_, a), (_, b)| a.name.cmp(&b.name));
     if as_json {
         let row = |(home, Row { name, version, len, size, memory, model }): &(u32, Row)| {
             let model = model.to_string();
@@ -146,10 +126,10 @@ fn list(door: &Door, as_json: bool) -> Result<Exit, Failure> {
                 "home": home,
             })
         };
-        output::json(&rows.iter().map(row).collect::<Vec<_>>())?;
+        output::json(&all.rows.iter().map(row).collect::<Vec<_>>())?;
     } else {
         let mut table = Table::new("segments", 1, &["name", "version", "bytes", "size", "model", "home"]);
-        for (home, Row { name, version, len, size, model, .. }) in &rows {
+        for (home, Row { name, version, len, size, model, .. }) in &all.rows {
             let name = name.as_deref().map_or_else(|| "(a program's)".to_string(), |name| short(name, 30));
             let version = if *version == 0 { "-".to_string() } else { count(*version) };
             let (bytes, size) = (count((*len).into()), count((*size).into()));
@@ -159,11 +139,7 @@ fn list(door: &Door, as_json: bool) -> Result<Exit, Failure> {
         table.print(&mut text);
         output::text(text.trim_start_matches('\n'))?;
     }
-    // What is missing is said, and the rest is shown all the same.
-    for (node, why) in &without {
-        let _ = writeln!(io::stderr(), "weft: node {node} does not say what it keeps: {why}");
-    }
-    Ok(if without.is_empty() { Exit::Held } else { Exit::Unfinished })
+    Ok(all.tell_without("what it keeps"))
 }
 
 /// Removes a value. Where the node that kept its name has been started anew since, the one that keeps the value knows of it alone: so all

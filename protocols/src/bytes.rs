@@ -15,6 +15,11 @@ pub(crate) fn unknown(changes: bool) -> &'static str {
     if changes { ", and nobody knows what they did" } else { "" }
 }
 
+/// Whether a text of somebody outside the mesh may be kept and shown: it has at most so many bytes, and none that no terminal should be sent.
+pub(crate) fn can_be_shown(text: &str, longest: usize) -> bool {
+    text.len() <= longest && !text.contains(char::is_control)
+}
+
 /// The longest text, in bytes.
 pub(crate) const LONGEST_TEXT: usize = 1_024;
 

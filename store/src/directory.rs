@@ -10,6 +10,7 @@
 
 use crate::folder::Folder;
 use rustix::fs::OFlags;
+use std::ffi::{OsStr, OsString};
 use std::fs::{File, TryLockError};
 use std::io::{self, ErrorKind, Read, Write};
 use std::path::{Path, PathBuf};
@@ -322,12 +323,7 @@ impl Directory {
     ///
     /// What the operating system says.
     pub fn objects(&self) -> io::Result<Vec<ObjectName>> {
-        let mut found = Vec::new();
-        for name in self.folder.names()? {
-            found.extend(object_of(&name?));
-        }
-        found.sort_unstable();
-        Ok(found)
+        objects_of(self.folder.names()?)
     }
 
     /// Objects' names, in order, that stand for no files: no server has made those, and none can use them.
@@ -336,12 +332,7 @@ impl Directory {
     ///
     /// What the operating system says.
     pub fn misplaced(&self) -> io::Result<Vec<ObjectName>> {
-        let mut found = Vec::new();
-        for name in self.folder.no_files()? {
-            found.extend(object_of(&name?));
-        }
-        found.sort_unstable();
-        Ok(found)
+        objects_of(self.folder.no_files()?)
     }
 
     /// An object's size in bytes.
@@ -414,8 +405,18 @@ fn stranger(folder: &Folder) -> io::Result<Option<String>> {
     Ok(None)
 }
 
+/// The objects that names are of, in order.
+fn objects_of(names: impl Iterator<Item = io::Result<OsString>>) -> io::Result<Vec<ObjectName>> {
+    let mut found = Vec::new();
+    for name in names {
+        found.extend(object_of(&name?));
+    }
+    found.sort_unstable();
+    Ok(found)
+}
+
 /// The object of a file, if it is one's.
-pub(crate) fn object_of(name: &std::ffi::OsStr) -> Option<ObjectName> {
+pub(crate) fn object_of(name: &OsStr) -> Option<ObjectName> {
     let text = name.to_str().filter(|text| text.len() == 16)?;
     let object = u64::from_str_radix(text, 16).ok().map(ObjectName)?;
     // One name is one spelling.

@@ -180,10 +180,9 @@ impl<V: Verbs> Among<V> {
 
     /// What is to be said of it.
     pub fn report(&self, report: &mut Report) {
-        let systems = [(SEGMENTS, self.runs.segments), (LOCKS, self.runs.locks.is_some())];
-        let systems = systems.into_iter().filter(|(_, runs)| *runs).map(|(system, _)| system);
         let Some(life) = self.life() else {
-            for system in systems {
+            let systems = [(SEGMENTS, self.runs.segments), (LOCKS, self.runs.locks.is_some())];
+            for (system, _) in systems.into_iter().filter(|(_, runs)| *runs) {
                 report.systems.insert(super::not_running(system), owned([("state", ANEW.to_string())]));
             }
             return;
@@ -196,8 +195,9 @@ impl<V: Verbs> Among<V> {
             number: view.id.number,
             members: view.members.iter().map(|member| member.rank.index() as u32).collect(),
         });
-        for system in systems {
-            let mut said = if system == SEGMENTS { life.of_segments() } else { life.of_locks() };
+        let all = [(SEGMENTS, life.of_segments()), (LOCKS, life.of_locks())];
+        for (system, said) in all {
+            let Some(mut said) = said else { continue };
             said.insert("state".to_string(), state.to_string());
             // Calls go to nodes that report the system.
             let name = if runs { system.to_string() } else { super::not_running(system) };
@@ -242,23 +242,23 @@ impl<V: Verbs> Life<V> {
         self.members.is_out() || self.segments.as_ref().is_some_and(|(ddss, _)| ddss.is_out())
     }
 
-    /// What is to be said of its segments.
-    fn of_segments(&self) -> BTreeMap<String, String> {
-        let Some((ddss, _)) = &self.segments else { return BTreeMap::new() };
+    /// What is to be said of its segments, if it has them.
+    fn of_segments(&self) -> Option<BTreeMap<String, String>> {
+        let (ddss, _) = self.segments.as_ref()?;
         let (kept, stats) = (ddss.kept(), ddss.stats());
-        owned([
+        Some(owned([
             ("kept", kept.len().to_string()),
             ("bytes", kept.iter().map(|(_, bytes)| bytes).sum::<u64>().to_string()),
             ("gets", stats.gets.to_string()),
             ("puts", stats.puts.to_string()),
-        ])
+        ]))
     }
 
-    /// What is to be said of its locks.
-    fn of_locks(&self) -> BTreeMap<String, String> {
-        let Some((_, remote)) = &self.locks else { return BTreeMap::new() };
+    /// What is to be said of its locks, if it has them.
+    fn of_locks(&self) -> Option<BTreeMap<String, String>> {
+        let (_, remote) = self.locks.as_ref()?;
         let (holds, waits) = remote.count();
-        owned([("held", holds.to_string()), ("waiting", waits.to_string())])
+        Some(owned([("held", holds.to_string()), ("waiting", waits.to_string())]))
     }
 }
 

@@ -6,13 +6,10 @@ mod wish;
 use crate::daemon::LOCKS;
 use crate::door::{Door, odd};
 use crate::exit::{Exit, Failure};
-use crate::interrupt;
 use crate::lock_args::{LockArgs, LockCommand};
 use crate::output;
 use crate::table::{Table, short};
 use serde_json::json;
-use std::io::{self, Write};
-use weft_control::daemon::systems::does_not_run;
 use weft_protocols::locks::remote::{Reply, Request, Row};
 
 /// Does what is asked.
@@ -29,27 +26,13 @@ pub fn run(args: &LockArgs) -> Result<Exit, Failure> {
 
 /// What clients of all nodes hold and wait for that are here.
 fn list(door: &Door, as_json: bool) -> Result<Exit, Failure> {
-    let (mut rows, mut without) = (Vec::new(), Vec::new());
-    let nodes = door.nodes()?;
-    for node in &nodes {
-        match shown(door, *node) {
-            Ok(of) => rows.extend(of.into_iter().map(|row| (*node, row))),
-            Err(why) if interrupt::requested() => return Err(why),
-            Err(why) => without.push((*node, why)),
-        }
-    }
-    if without.len() == nodes.len() && !without.is_empty() {
-        // Who asks one node is told what that says.
-        if door.node.is_some() {
-            return without.pop().map_or_else(|| Err(odd()), |(_, why)| Err(why));
-        }
-        if without.iter().all(|(node, why)| why.to_string() == does_not_run(*node, LOCKS)) {
-            return Err(door.nobody_runs(LOCKS));
-        }
-    }
+    let mut all = door.of_all(LOCKS, |node, rows| {
+        rows.extend(shown(door, node)?.into_iter().map(|row| (node, row)));
+        Ok(())
+    })?;
     // Who holds a lock comes before those who wait for it, and these in the order in which they began to.
     let order = |(_, row): &(u32, Row)| (row.name.clone(), !row.holds, std::cmp::Reverse(row.since));
-    rows.sort_by_key(order);
+    all.rows.sort_by_key(order);
     if as_json {
         let row = |(node, Row { name, mode, holds, token, since, by }): &(u32, Row)| {
             let (mode, token) = (mode.to_string(), token.map(|token| token.0));
@@ -58,10 +41,10 @@ fn list(door: &Door, as_json: bool) -> Result<Exit, Failure> {
                 "by": by,
             })
         };
-        output::json(&rows.iter().map(row).collect::<Vec<_>>())?;
+        output::json(&all.rows.iter().map(row).collect::<Vec<_>>())?;
     } else {
         let mut table = Table::new("locks", 4, &["name", "mode", "state", "node", "for", "token", "by"]);
-        for (node, Row { name, mode, holds, token, since, by }) in &rows {
+        for (node, Row { name, mode, holds, token, since, by }) in &all.rows {
             let state = if *holds { "held" } else { "waits" };
             let token = token.map_or_else(|| "-".to_string(), |token| token.to_string());
             let since = crate::status::span(since.0 / 1_000_000);
@@ -72,11 +55,7 @@ fn list(door: &Door, as_json: bool) -> Result<Exit, Failure> {
         table.print(&mut text);
         output::text(text.trim_start_matches('\n'))?;
     }
-    // What is missing is said, and the rest is shown all the same.
-    for (node, why) in &without {
-        let _ = writeln!(io::stderr(), "weft: node {node} does not say what its clients hold: {why}");
-    }
-    Ok(if without.is_empty() { Exit::Held } else { Exit::Unfinished })
+    Ok(all.tell_without("what its clients hold"))
 }
 
 /// What clients of a node hold and wait for: as many rows as go into an answer, and again, as long as there are more.

@@ -80,7 +80,7 @@ impl Job {
     /// Waits for the command, and goes on saying that the lock is wanted. The command has ended, or was killed, when this returns.
     async fn run(mut self, asker: &Asker<'_>) -> Result<ExitStatus, Failure> {
         let mut call = Box::pin(ask(asker, self.held, Duration::ZERO));
-        let mut interrupted = false;
+        let (mut killed, mut interrupted) = (false, false);
         loop {
             let Held { asked, until, .. } = self.held;
             let late = asked + (until - asked) * (PARTS - 1) / PARTS;
@@ -93,11 +93,9 @@ impl Job {
                         Some(why) => Err(Failure::unfinished(format!("lock '{}' {why}", asker.name()))),
                     };
                 }
-                () = tokio::time::sleep_until(until.into()) => {
+                () = tokio::time::sleep_until(until.into()), if !killed => {
+                    killed = true;
                     self.end("was lost: its node did not answer", Signal::KILL);
-                    // It is dead, and is waited for alone.
-                    self.held.until = until + FOREVER;
-                    self.held.asked = self.held.until;
                 }
                 () = tokio::time::sleep_until(late.into()), if self.ends.is_none() => {
                     self.end("was lost: its node did not answer", Signal::TERM);
@@ -147,9 +145,6 @@ impl Job {
         };
     }
 }
-
-/// Longer than anybody waits for a process that was killed.
-const FOREVER: Duration = Duration::from_secs(366 * 86_400);
 
 /// Says once more that the lock is wanted; the answer, and when that was.
 async fn ask(asker: &Asker<'_>, held: Held, pause: Duration) -> (Instant, Result<(u32, Reply), Unserved>) {

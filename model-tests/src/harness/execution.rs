@@ -4,6 +4,7 @@ use super::accesses::Accesses;
 use super::at_rest::first_broke;
 use super::cluster::{Cluster, Member};
 use super::event_log::EventLog;
+use super::losses::{Losses, Struck};
 use super::memoised::{FoundByNodes, Memoised};
 use super::model::{Model, Unseen, cover};
 use super::recorder::Recorder;
@@ -90,24 +91,6 @@ impl<M: Model> Running<M> {
 pub(super) struct Instance<M: Model> {
     pub state: M::State,
     pub members: Vec<Member>,
-}
-
-/// What an execution has lost for good.
-#[derive(Default)]
-struct Losses {
-    crashed: Vec<NodeId>,
-    struck: Struck,
-    /// The last event was to go wrong, and did not.
-    in_vain: bool,
-}
-
-/// Which faults have struck, but for crashes.
-#[derive(Clone, Copy, Default)]
-pub(super) struct Struck {
-    /// Any. Then those who are left may wait for time-outs that no longer come, where time does not go on after a crash.
-    any: bool,
-    /// A disk was full, or failed.
-    disks: bool,
 }
 
 /// The choice of an initial configuration, as an event: of a kind that the fabric does not have.
@@ -370,7 +353,7 @@ impl<M: Model> Execution<M> {
     fn waits_for_time(&self) -> bool {
         let Some(Running { recorder, instance, .. }) = &self.running else { return false };
         let state = instance.as_ref().map(|Instance { state, .. }| state);
-        self.is_unharmed() && self.model.needs_no_time() && self.model.is_open(state, recorder)
+        self.losses.is_unharmed() && self.model.needs_no_time() && self.model.is_open(state, recorder)
     }
 
     /// Whether the fabric has something left that can happen.
@@ -389,14 +372,9 @@ impl<M: Model> Execution<M> {
         self.model.drift().is_none() || !self.model.waits(state, &self.losses.crashed, recorder)
     }
 
-    /// Whether nothing has gone wrong.
-    fn is_unharmed(&self) -> bool {
-        self.losses.crashed.is_empty() && !self.losses.struck.any
-    }
-
     /// How many packets were sent again, and how many answers were late; none where a fault may be why.
     fn sent_again(&self) -> (u64, u64) {
-        let judges = self.is_unharmed() && !self.model.breaks_connections();
+        let judges = self.losses.is_unharmed() && !self.model.breaks_connections();
         if judges { self.fabric.sent_again() } else { (0, 0) }
     }
 
@@ -454,11 +432,8 @@ impl<M: Model> TransitionSystem for Execution<M> {
     ) -> Result<(), Stuck> {
         if self.running.is_some() {
             let Taken { crashed, in_vain, .. } = self.take_and_record(event, outcome, touched)?;
-            self.losses.in_vain = in_vain;
+            self.losses.take(outcome, in_vain, crashed);
             self.event_log.take(event, outcome);
-            self.losses.struck.any |= outcome.is_fault() && !in_vain && crashed.is_none();
-            self.losses.struck.disks |= FaultSet::OF_DISKS.contains(outcome);
-            self.losses.crashed.extend(crashed);
             return Ok(());
         }
         let configuration = (event.0 ^ CONFIGURATION) as usize;
@@ -493,7 +468,7 @@ impl<M: Model> TransitionSystem for Execution<M> {
         let Some(Running { configuration, recorder, instance, .. }) = &self.running else { return Ok(()) };
         if self.losses.struck.any {
             self.model.rests_after_faults(*configuration, recorder);
-        } else if self.is_unharmed()
+        } else if self.losses.is_unharmed()
             && let Some(broken) = recorder.unharmed().or_else(|| self.not_ready())
         {
             return Err(broken);

@@ -2,7 +2,8 @@
 
 use super::at_rest::broke;
 use super::cluster::Cluster;
-use super::execution::{Instance, Struck, fingerprint, set_up};
+use super::execution::{Instance, fingerprint, set_up};
+use super::losses::Struck;
 use super::model::Model;
 use super::recorder::{Pages, Recorder};
 use crate::explore::Violation;

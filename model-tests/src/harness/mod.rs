@@ -13,6 +13,7 @@ mod event_log;
 mod execution;
 mod in_order;
 mod list;
+mod losses;
 mod memoised;
 mod model;
 mod of_system;

@@ -142,9 +142,21 @@ impl<V: Verbs> Sdp<V> {
         });
     }
 
-    /// Whether a part is to be moved again, whose operation failed. Where that is because its connection broke, the next one is shorter.
+    /// Whether a part is to be moved again, whose operation failed since its connection did: on the next one, where it is shorter.
     fn is_repeated(&self, peer: Rank, part: RemoteSlice, error: OpError, tries: &mut u32) -> bool {
-        let again = is_repeated(error, tries);
+        let again = match error {
+            // Its adapter was in trouble, or the key is none of its own.
+            OpError::NotExecuted(NotExecuted::AtPeer(_)) => {
+                *tries += 1;
+                *tries < TRIES
+            }
+            OpError::NotExecuted(NotExecuted::Failed(status)) | OpError::Unknown(Lost::Failed(status)) => {
+                matches!(status, WcError::Flush | WcError::RetryExc | WcError::RnrRetryExc)
+            }
+            // Carried by messages, it had no certain end at the peer either.
+            OpError::Unknown(Lost::Destroyed | Lost::AtPeer(_)) => true,
+            OpError::NotExecuted(_) | OpError::Unknown(Lost::Refused(_)) => false,
+        };
         if again {
             self.shared.stats.borrow_mut().repeated += 1;
             self.outbox(peer, |outbox| outbox.piece.broke(part.len));
@@ -386,20 +398,3 @@ pub(super) fn keep_bytes<V: Verbs>(socket: &Socket<V>, mr: &V::Mr, came: Came) {
 
 /// How often an operation is given to the peer that was carried to it by messages and that it did not execute.
 const TRIES: u32 = 16;
-
-/// Whether an operation failed because its connection did: then it is done again on the next one.
-fn is_repeated(error: OpError, tries: &mut u32) -> bool {
-    match error {
-        // Its adapter was in trouble, or the key is none of its own.
-        OpError::NotExecuted(NotExecuted::AtPeer(_)) => {
-            *tries += 1;
-            *tries < TRIES
-        }
-        OpError::NotExecuted(NotExecuted::Failed(status)) | OpError::Unknown(Lost::Failed(status)) => {
-            matches!(status, WcError::Flush | WcError::RetryExc | WcError::RnrRetryExc)
-        }
-        // Carried by messages, it had no certain end at the peer either.
-        OpError::Unknown(Lost::Destroyed | Lost::AtPeer(_)) => true,
-        OpError::NotExecuted(_) | OpError::Unknown(Lost::Refused(_)) => false,
-    }
-}

@@ -14,7 +14,7 @@ mod nameless;
 pub use language::{MalformedCall, Reply, Request, Row, Seen, Which};
 
 use super::{Ddss, DdssError, Key, Model, Name, Placement, Segment, Spec};
-use crate::bytes::unknown;
+use crate::bytes::{can_be_shown, unknown};
 use crate::rt::Rt;
 use crate::transport::Rank;
 use nameless::Nameless;
@@ -506,7 +506,7 @@ fn its_own(name: &str, found: Option<Found>) -> Result<Found, NamedError> {
 }
 
 fn check(name: &str) -> Result<(), NamedError> {
-    let fits = (1..=LONGEST_NAME).contains(&name.len()) && !name.contains(char::is_control);
+    let fits = !name.is_empty() && can_be_shown(name, LONGEST_NAME);
     fits.then_some(()).ok_or(NamedError::Name)
 }
 

@@ -11,6 +11,7 @@ mod language;
 pub use language::{MalformedCall, Reply, Request, Row, Wish, WishId};
 
 use super::{Grant, LockClient, LockError, LockKey, LockService};
+use crate::bytes::can_be_shown;
 use crate::rt::sync::Signal;
 use crate::rt::{Rt, WaitPoint};
 use std::cell::{Cell, RefCell};
@@ -298,8 +299,7 @@ fn counts_for<V: Verbs>(grant: &Grant<V>, now: Nanos) -> Nanos {
 
 fn check(wish: &Wish) -> Result<(), RemoteError> {
     let Wish { name, by, patience, .. } = wish;
-    let shown = |text: &str| text.len() <= LONGEST_NAME && !text.contains(char::is_control);
-    if name.is_empty() || !shown(name) || !shown(by) {
+    if name.is_empty() || [name, by].iter().any(|text| !can_be_shown(text, LONGEST_NAME)) {
         return Err(RemoteError::Name);
     }
     match (PATIENCE[0]..=PATIENCE[1]).contains(patience) {

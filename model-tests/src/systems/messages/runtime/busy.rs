@@ -2,7 +2,7 @@
 //!
 //! Receive buffers are such work: without it the other node would have nowhere to send to.
 
-use super::Recorder;
+use super::{CHANNEL, Recorder, says};
 use crate::explore::{Entry, Violation};
 use crate::harness::{Meeting, Member, Model, Shape, of_one_size, worlds};
 use std::cell::Cell;
@@ -10,11 +10,9 @@ use std::future::poll_fn;
 use std::rc::Rc;
 use std::task::Poll;
 use weft_protocols::rt::WaitPoint;
-use weft_protocols::transport::{Channel, Incoming};
+use weft_protocols::transport::Incoming;
 use weft_sim::explore::FaultSet;
 use weft_verbs::Wait;
-
-const CHANNEL: Channel = Channel(0);
 
 /// How many messages come.
 const MESSAGES: u8 = 2;
@@ -86,12 +84,7 @@ impl Model for Busy {
             .await;
             ended.set(true);
         });
-        let (mesh, to) = (other.mesh.clone(), node.mesh.me());
-        other.rt.spawn(async move {
-            for number in 0..MESSAGES {
-                mesh.send(to, CHANNEL, &[number]).expect("a mesh keeps more messages");
-            }
-        });
+        says(other, node, 0..MESSAGES);
         state
     }
 

@@ -2,17 +2,15 @@
 //!
 //! No thread computes faster than the processors, whatever the node does besides, and every message is heard and answered.
 
-use super::Recorder;
+use super::{CHANNEL, Recorder};
 use crate::explore::{Entry, Violation};
 use crate::harness::{self, Member, Model, Shape, of_one_size, worlds};
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use weft_protocols::rt::{Receives, WaitPoint};
-use weft_protocols::transport::{Channel, Incoming};
+use weft_protocols::transport::Incoming;
 use weft_sim::explore::FaultSet;
 use weft_verbs::{Nanos, Wait, Work};
-
-const CHANNEL: Channel = Channel(0);
 
 /// What each of two threads computes.
 const WORK: Nanos = Nanos::from_millis(6);

@@ -2,7 +2,7 @@
 //!
 //! Its tasks are dropped, whoever waits for the result of one is told so, and nothing that was started afterwards runs.
 
-use super::Recorder;
+use super::{CHANNEL, Recorder, says};
 use crate::explore::{Entry, Violation};
 use crate::harness::{Member, Model, Shape, of_one_size, worlds};
 use std::cell::{Cell, RefCell};
@@ -14,8 +14,6 @@ use weft_protocols::rt::{JoinHandle, WaitPoint};
 use weft_protocols::transport::{Channel, Incoming};
 use weft_sim::explore::FaultSet;
 use weft_verbs::{Nanos, Wait};
-
-const CHANNEL: Channel = Channel(0);
 
 /// The world.
 pub(super) fn worlds() -> Vec<Entry> {
@@ -99,12 +97,7 @@ impl Model for Ends {
                 told.set(true);
             }
         });
-        let (mesh, to) = (other.mesh.clone(), node.mesh.me());
-        other.rt.spawn(async move {
-            for _ in 0..2 {
-                mesh.send(to, CHANNEL, &[0]).expect("a mesh keeps more messages");
-            }
-        });
+        says(other, node, [0; 2]);
         State { tasks: RefCell::new(vec![hears, sleeps, ends]), dropped, ran }
     }
 

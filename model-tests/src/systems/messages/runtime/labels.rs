@@ -2,17 +2,15 @@
 //!
 //! Two nodes have a third one label a part of its memory, and take the label away again, in any order.
 
-use super::Recorder;
+use super::{CHANNEL, Recorder, says};
 use crate::explore::{Entry, Violation};
 use crate::harness::{Member, Model, Shape, of_one_size, worlds};
 use std::cell::RefCell;
 use std::rc::Rc;
 use weft_protocols::rt::{Label, WaitPoint};
-use weft_protocols::transport::{Channel, Incoming};
+use weft_protocols::transport::Incoming;
 use weft_sim::explore::FaultSet;
 use weft_verbs::{AccessFlags, MemoryRegion, Wait};
-
-const CHANNEL: Channel = Channel(0);
 
 /// How long the memory is, and the place in it that is asked about.
 const LEN: usize = 96;
@@ -97,13 +95,8 @@ impl Model for Labels {
             }
         });
         for other in [0, 2] {
-            let (mesh, to) = (members[other].mesh.clone(), node.mesh.me());
-            members[other].rt.spawn(async move {
-                // The second one takes the label away.
-                for _ in 0..2 {
-                    mesh.send(to, CHANNEL, &[0]).expect("a mesh keeps more messages");
-                }
-            });
+            // The second one takes the label away.
+            says(&members[other], node, [0; 2]);
         }
         state
     }

@@ -1,6 +1,6 @@
 //! Timers: many are thrown away, and those that are kept come all the same, each at its time.
 
-use super::Recorder;
+use super::{CHANNEL, Recorder, says};
 use crate::explore::{Entry, Violation};
 use crate::harness::{self, Member, Model, Shape, of_one_size, worlds};
 use std::cell::RefCell;
@@ -9,12 +9,10 @@ use std::pin::Pin;
 use std::rc::Rc;
 use std::task::Poll;
 use weft_protocols::rt::{Rt, WaitPoint};
-use weft_protocols::transport::{Channel, Incoming};
+use weft_protocols::transport::Incoming;
 use weft_sim::Sim;
 use weft_sim::explore::FaultSet;
 use weft_verbs::{Nanos, Wait};
-
-const CHANNEL: Channel = Channel(0);
 
 /// More than a heap keeps of those that were thrown away.
 const MANY: usize = 80;
@@ -95,8 +93,7 @@ impl Model for Timers {
                 throws_away(&rt).await;
             }
         });
-        let (mesh, to) = (other.mesh.clone(), node.mesh.me());
-        other.rt.spawn(async move { mesh.send(to, CHANNEL, &[0]).expect("a mesh keeps more messages") });
+        says(other, node, [0]);
         state
     }
 
