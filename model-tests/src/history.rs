@@ -23,6 +23,9 @@ impl fmt::Display for ClientId {
     }
 }
 
+/// The requests of a client in one life of its node are fewer than this.
+const LIFE: u32 = 1 << 22;
+
 /// One request: the `number`-th of its client, from 0.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct RequestId {
@@ -37,11 +40,26 @@ impl RequestId {
     pub const fn of_node(node: u32) -> RequestId {
         RequestId { client: ClientId { node, index: u32::MAX }, number: 0 }
     }
+
+    /// The same request where its node had restarted so often before: by a number that no request of another life of the node has.
+    #[must_use]
+    pub const fn in_life(self, life: u32) -> RequestId {
+        RequestId { number: self.number + life.wrapping_mul(LIFE), ..self }
+    }
+
+    /// In which of its node's lives it was made.
+    pub const fn life(self) -> u32 {
+        self.number / LIFE
+    }
 }
 
 impl fmt::Display for RequestId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}#{}", self.client, self.number)
+        write!(f, "{}#{}", self.client, self.number % LIFE)?;
+        match self.life() {
+            0 => Ok(()),
+            life => write!(f, " of incarnation {life}"),
+        }
     }
 }
 

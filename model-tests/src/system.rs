@@ -221,8 +221,8 @@ pub trait System: 'static {
         0
     }
 
-    /// For how long at the most another user holds what a request waits for, where nothing goes wrong: a scenario is refused in which
-    /// that is longer than a request may take. Zero unless a system says otherwise.
+    /// For how long at the most a request waits for another node where no link fails, as for a lock that it holds or to learn that it has
+    /// restarted: a scenario is refused in which that is longer than a request may take. Zero unless a system says otherwise.
     fn held_up(work: &Self::Workload) -> Nanos {
         let _ = work;
         Nanos::ZERO
@@ -247,6 +247,12 @@ pub trait System: 'static {
         work: &Self::Workload,
         record: &R,
     ) -> Result<Self::Service<V>, String>;
+
+    /// What a workload lacks for a node to restart in the middle, where the system [has that](System::RESTARTS); nothing unless it says so.
+    fn lacks_for_restarts(work: &Self::Workload) -> Option<&'static str> {
+        let _ = work;
+        None
+    }
 
     /// Whether its services survive a node that crashes where nodes agree on who is alive ([`Place::members`]).
     fn survives(work: &Self::Workload) -> bool {

@@ -235,7 +235,7 @@ fn judge_run<S: System>(scenario: &Scenario, meeting: Meeting, seed: u64) -> Res
         settle: span(scenario.run.settle.nanos() + S::lingers(work)) + Duration::from_secs(20),
         limit: span(scenario.run.limit.nanos()),
         members: scenario.cluster.members.is_some(),
-        restarts: S::RESTARTS,
+        restarts: S::RESTARTS && S::lacks_for_restarts(work).is_none(),
     };
     report::judge::<S>(scenario, work, seed, meeting.hold::<S>(terms, work))
 }

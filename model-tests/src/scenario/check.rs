@@ -48,9 +48,14 @@ pub(super) fn check(scenario: &Scenario) -> Rule {
         return broken(in_section("cluster", "members"), format!("{of} makes no use of members"));
     }
     scenario.faults.iter().enumerate().try_for_each(|(index, spec)| {
-        if matches!(spec.kind, FaultKind::Restart | FaultKind::Crash) && !kind.restarts && !members {
+        let dies = matches!(spec.kind, FaultKind::Restart | FaultKind::Crash) && !members;
+        if dies && let Err(lacks) = scenario.workload.restarts() {
             let happens = if spec.kind == FaultKind::Crash { "crash" } else { "restart" };
-            let hint = if scenario.workload.survives() { "; give the cluster members = {}" } else { "" };
+            let hint = match lacks {
+                Some(lacks) => format!(" without {lacks}"),
+                None if scenario.workload.survives() => "; give the cluster members = {}".into(),
+                None => String::new(),
+            };
             let problem = format!("{} has no runs in which nodes {happens}{hint}", kind.name);
             return broken(
                 vec![Step::Field("faults".into()), Step::Item(index), Step::Field("kind".into())],
@@ -68,13 +73,15 @@ pub(super) fn check(scenario: &Scenario) -> Rule {
     })
 }
 
-/// Refuses a link that fails for so long that users are told: no oracle could tell that from a stream that hangs.
+/// Refuses a link that fails, or a machine that is away, for so long that users are told: no oracle could tell that from a stream that hangs.
 fn outlasted(index: usize, spec: &FaultSpec, scenario: &Scenario) -> Rule {
     // Where a failure of a link is that of one rail, there is another one.
     let one_rail = spec.rail.is_some() || spec.kind == FaultKind::PortDown;
-    let (field, lasts) = match spec.kind {
-        FaultKind::Cut | FaultKind::PortDown | FaultKind::LoseCompletion => ("lasts", spec.lasts),
-        FaultKind::Flap => ("down", spec.down),
+    let (what, field, lasts) = match spec.kind {
+        FaultKind::Cut | FaultKind::PortDown | FaultKind::LoseCompletion => ("link", "lasts", spec.lasts),
+        FaultKind::Flap => ("link", "down", spec.down),
+        FaultKind::Restart => ("machine", "lasts", spec.lasts),
+        FaultKind::Crash => ("machine", "back", spec.back),
         _ => return Ok(()),
     };
     let kind = scenario.workload.kind();
@@ -84,7 +91,7 @@ fn outlasted(index: usize, spec: &FaultSpec, scenario: &Scenario) -> Rule {
         return Ok(());
     }
     let problem = format!(
-        "the link is down for up to {longest}, and the users of {} are told of one that is for {} or longer: let it last less",
+        "the {what} is down for up to {longest}, and the users of {} are told of one that is for {} or longer: let it last less",
         kind.name, kind.patience
     );
     broken(vec![Step::Field("faults".into()), Step::Item(index), Step::Field(field.into())], problem)

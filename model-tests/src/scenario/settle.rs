@@ -27,9 +27,9 @@ pub(super) fn check(scenario: &Scenario) -> Rule {
     let [least, asks, held_up] = [least, asks.0, held_up.0].map(in_whole_ms);
     let ways = match (asks.nanos(), held_up.nanos()) {
         (_, Nanos::ZERO) => format!("an adapter asks in vain and connects anew ({HOW_SOON})"),
-        (Nanos::ZERO, _) => format!("another one holds what it waits for ({HOW_LONG})"),
+        (Nanos::ZERO, _) => format!("it waits for another machine ({HOW_LONG})"),
         _ => format!(
-            "an adapter asks in vain and connects anew, {asks} ({HOW_SOON}), and another one holds what it waits for, {held_up} ({HOW_LONG})"
+            "an adapter asks in vain and connects anew, {asks} ({HOW_SOON}), and it waits for another machine, {held_up} ({HOW_LONG})"
         ),
     };
     broken(
@@ -39,7 +39,7 @@ pub(super) fn check(scenario: &Scenario) -> Rule {
 }
 
 const HOW_SOON: &str = "less with ack_timeout or retries lower in [transport]";
-const HOW_LONG: &str = "less with a shorter hold";
+const HOW_LONG: &str = "less with a shorter hold or keepalive";
 
 /// Whether an adapter may have to ask again for what faults of a kind do.
 fn loses_packets(kind: FaultKind) -> bool {

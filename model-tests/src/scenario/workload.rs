@@ -28,8 +28,7 @@ pub struct Kind {
     pub name: &'static str,
     /// What to write there at least, beside `kind`.
     pub example: &'static str,
-    /// Whether nodes may restart in its scenarios.
-    pub restarts: bool,
+    restarts: bool,
     /// Whether nodes use their machine's disk.
     pub disks: bool,
     /// Whether users may drop their calls.
@@ -43,6 +42,7 @@ pub struct Kind {
     mesh: fn(&dyn Any, &mut MeshConfig),
     memory: fn(&dyn Any, u32) -> u64,
     held_up: fn(&dyn Any) -> Nanos,
+    lacks_for_restarts: fn(&dyn Any) -> Option<&'static str>,
 }
 
 type Parsed = Result<Arc<dyn Fields>, toml::de::Error>;
@@ -92,6 +92,7 @@ impl Kind {
                 fields.downcast_ref::<S::Workload>().map_or(0, |fields| S::memory(fields, nodes))
             },
             held_up: |fields| fields.downcast_ref::<S::Workload>().map_or(Nanos::ZERO, S::held_up),
+            lacks_for_restarts: |fields| fields.downcast_ref::<S::Workload>().and_then(S::lacks_for_restarts),
         }
     }
 
@@ -150,7 +151,15 @@ impl Workload {
         (self.kind.memory)(&*self.fields, nodes)
     }
 
-    /// For how long another user may hold what a request waits for; see [`System::held_up`].
+    /// Whether nodes may restart without members, and if not, what it lacks for that, where it lacks something.
+    pub(super) fn restarts(&self) -> Result<(), Option<&'static str>> {
+        match (self.kind.lacks_for_restarts)(&*self.fields) {
+            None if self.kind.restarts => Ok(()),
+            lacks => Err(lacks),
+        }
+    }
+
+    /// For how long a request may wait for another node; see [`System::held_up`].
     pub(super) fn held_up(&self) -> Nanos {
         (self.kind.held_up)(&*self.fields)
     }

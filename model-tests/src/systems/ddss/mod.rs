@@ -75,7 +75,7 @@ fn life(key: &Key) -> u64 {
 impl<V: Verbs> Client<V> {
     /// A request by a number that no other incarnation of the client has: every put puts another value.
     fn in_life(&self, id: RequestId) -> RequestId {
-        RequestId { number: id.number + self.incarnation * LIFE, ..id }
+        id.in_life(self.incarnation)
     }
 
     async fn open(&mut self, name: Name, call: Call) -> Result<Segment<V>, DdssError> {
@@ -456,9 +456,6 @@ fn leftovers<V: Verbs>(ddss: &Ddss<V>) -> [(&'static str, u64); 5] {
         ("bytes that are neither free nor a segment's", ddss.astray()),
     ]
 }
-
-/// The requests of a client's incarnation have numbers below this.
-const LIFE: u32 = 1 << 24;
 
 /// How long a client rests that found its segment's home dead: that takes no time to find, and it has nothing better to do.
 const AFTER_LOSS: Nanos = Nanos::from_micros(50);

@@ -26,13 +26,10 @@ pub struct Client<V: Verbs> {
     pub(super) life: u32,
 }
 
-/// Requests of one life of a node, at most: those of the next one have other numbers, since a cell tells whose it is.
-const LIFE: u32 = 1 << 22;
-
 impl<V: Verbs> Client<V> {
-    /// A request by a number that no other life of the node has.
+    /// A request by a number that no other life of the node has, since a cell tells whose it is.
     pub(super) fn in_life(&self, id: RequestId) -> RequestId {
-        RequestId { number: id.number + self.life.wrapping_mul(LIFE), ..id }
+        id.in_life(self.life)
     }
 }
 

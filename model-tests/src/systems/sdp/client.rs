@@ -18,6 +18,8 @@ use weft_verbs::{Nanos, Verbs};
 pub struct Client<V: Verbs> {
     sdp: Sdp<V>,
     node: u32,
+    /// How often its node had restarted.
+    life: u32,
     work: Rc<SdpWork>,
     rt: Rt<V>,
     mover: Mover<V>,
@@ -27,9 +29,15 @@ pub struct Client<V: Verbs> {
 
 impl<V: Verbs> Client<V> {
     pub(super) fn new(service: &Service<V>) -> Client<V> {
-        let Service { rt, sdp, node, work, .. } = service;
+        let Service { rt, sdp, node, work, life, .. } = service;
         let (mover, work) = (Mover::new(rt, sdp, work), Rc::clone(work));
-        Client { sdp: sdp.clone(), node: *node, work, rt: rt.clone(), mover, kept: BTreeMap::new() }
+        let (sdp, rt) = (sdp.clone(), rt.clone());
+        Client { sdp, node: *node, life: *life, work, rt, mover, kept: BTreeMap::new() }
+    }
+
+    /// A request by a number that no other life of the node has: a server may read one of an earlier life late.
+    pub(super) fn in_life(&self, id: RequestId) -> RequestId {
+        id.in_life(self.life)
     }
 
     pub(super) fn wants_first(&self) -> bool {

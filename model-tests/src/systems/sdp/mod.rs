@@ -26,7 +26,7 @@ use crate::oracle::{Conduct, Oracles};
 use crate::paper::Paper;
 use crate::record::Record;
 use crate::system::{Amount, Example, Measured, Place, Plans, System};
-use history::Event;
+use history::{Event, What};
 use oracles::SdpOracles;
 use server::Server;
 use std::cell::Cell;
@@ -49,6 +49,8 @@ pub struct Service<V: Verbs> {
     sdp: Sdp<V>,
     node: u32,
     work: Rc<SdpWork>,
+    /// How often the node had restarted.
+    life: u32,
     /// Connections that its server serves.
     serving: Rc<Cell<u64>>,
 }
@@ -61,7 +63,7 @@ impl<V: Verbs> Service<V> {
         options: SdpOptions,
         record: &R,
     ) -> Result<Service<V>, String> {
-        let Place { rt, mesh, node, .. } = place;
+        let Place { rt, mesh, node, incarnation, .. } = place;
         let sdp = Sdp::start(rt, mesh, options).map_err(|why| why.to_string())?;
         let listener = sdp.bind(PORT).map_err(|why| why.to_string())?;
         let work = Rc::new(work.clone());
@@ -81,7 +83,7 @@ impl<V: Verbs> Service<V> {
             let peer = Rank::from_index((node + 1) % place.nodes);
             drop(rt.spawn(move_about(rt.clone(), sdp.clone(), mesh.clone(), peer, Rc::clone(&work))));
         }
-        Ok(Service { rt: rt.clone(), sdp, node: *node, work, serving })
+        Ok(Service { rt: rt.clone(), sdp, node: *node, work, life: *incarnation, serving })
     }
 }
 
@@ -109,6 +111,7 @@ impl System for Sockets {
     const ABOUT: &'static str = "sockets: byte streams that survive the links that carry them";
     const EXAMPLE: &'static str = "requests = 100";
     const LEAST_NODES: u32 = 2;
+    const RESTARTS: bool = true;
     const QUITS: bool = true;
     // What is given up after 30 s may have been silent for an eighth less, and a link that is there again is not used at once.
     const PATIENCE: Nanos = Nanos::from_secs(20);
@@ -158,8 +161,23 @@ impl System for Sockets {
         config.max_message = config.max_message.max(longest);
     }
 
+    /// What is heard just before it restarts counts for the time in which it comes, so a server is asked within twice the time.
+    fn held_up(work: &SdpWork) -> Nanos {
+        work.keepalive.map_or(Nanos::ZERO, |span| span.nanos() * 2)
+    }
+
+    fn lacks_for_restarts(work: &SdpWork) -> Option<&'static str> {
+        work.keepalive
+            .is_none()
+            .then_some("a `keepalive` in [workload], by which who waits for an answer learns of it")
+    }
+
+    fn restarted<R: Record<Event>>(node: u32, at: Nanos, record: &R) {
+        record.record(Event { at_ns: at.0, node, request: RequestId::of_node(node), what: What::Restarts });
+    }
+
     fn oracles(work: &SdpWork, _: u32) -> SdpOracles {
-        SdpOracles::of(work.failover, work.moves > 0, work.keep)
+        SdpOracles::of(work.failover, work.moves > 0, work.keep).with_keepalive(work.keepalive.is_some())
     }
 
     fn start<V: Verbs, R: Record<Event>>(
@@ -193,7 +211,7 @@ impl System for Sockets {
         request: Request,
         record: &R,
     ) {
-        client.perform(rt, id, request, record).await;
+        client.perform(rt, client.in_life(id), request, record).await;
     }
 
     // One whose answer is wanted before it is written has a task that waits for the answer, and keeps the stream.
@@ -202,7 +220,7 @@ impl System for Sockets {
     }
 
     fn dropped<V: Verbs>(client: &mut Client<V>, id: RequestId, _: &Request, at: Nanos) -> Option<Event> {
-        Some(client.dropped(id, at))
+        Some(client.dropped(client.in_life(id), at))
     }
 
     fn counts<V: Verbs>(service: &Service<V>) -> Counts {

@@ -64,13 +64,16 @@ struct Requests {
     /// Those that were answered, and that the server may still take from an earlier connection.
     answered: BTreeMap<RequestId, Open>,
     made: u64,
-    /// Nodes that have restarted, and those that have crashed for good.
-    restarted: BTreeSet<u32>,
+    /// How often nodes have restarted, if at all.
+    restarted: BTreeMap<u32, u32>,
+    /// Nodes that have crashed for good.
     crashed: BTreeSet<u32>,
     /// The requests that went with the nodes of their clients: a server that has them may still take them.
     gone: BTreeMap<RequestId, Open>,
     /// Clients that have dropped a request, and its stream with it.
     quitters: BTreeSet<ClientId>,
+    /// A peer of which nothing is heard is asked whether it is there.
+    asks: bool,
 }
 
 impl Requests {
@@ -91,29 +94,31 @@ impl Requests {
         self.answered.extend(late.map(|open| (request, open)));
     }
 
-    /// The requests that must end. One that waits for the answer of a server that has restarted need not: a reader who has nothing open
-    /// learns of that by keepalive only.
+    /// The requests that must end. One that waits for the answer of a server that has restarted need not, unless such are asked: a reader
+    /// who has nothing open learns of that by keepalive only.
     fn waiting(&self) -> impl Iterator<Item = (&RequestId, &Open)> {
-        self.open.iter().filter(|(_, open)| !open.orphaned)
+        self.open.iter().filter(|(_, open)| self.asks || !open.orphaned)
     }
 
     /// Whether a stream may be reset: its server has restarted, or its client is no more. A connection that was made for a request since then
     /// is one with the server's present incarnation; a kept one may be with the one before.
     fn may_reset(&self, request: &RequestId) -> bool {
-        let restarted = |open: &Open| self.restarted.contains(&open.to) && (open.orphaned || !open.connected);
+        let restarted =
+            |open: &Open| self.restarted.contains_key(&open.to) && (open.orphaned || !open.connected);
         self.is_of_restarted(request) || self.open.get(request).is_some_and(restarted)
     }
 
     /// Those whose server has taken them less often than they have arrived there: what came before a stream failed is read. One that was away
     /// has lost what it had not read.
     fn untaken(&self) -> impl Iterator<Item = (&RequestId, &Open)> {
-        let lives = |open: &Open| !self.restarted.contains(&open.to) && !self.crashed.contains(&open.to);
+        let lives = |open: &Open| !self.restarted.contains_key(&open.to) && !self.crashed.contains(&open.to);
         let all = self.open.iter().chain(&self.answered);
         all.filter(move |(_, open)| open.taken < open.arrived && lives(open))
     }
 
+    /// Whether a request was made in an earlier life of its client's node. Its server may be done with it later than the client was.
     fn is_of_restarted(&self, request: &RequestId) -> bool {
-        self.gone.contains_key(request) && self.restarted.contains(&request.client.node)
+        self.restarted.get(&request.client.node).is_some_and(|lives| request.life() < *lives)
     }
 
     /// Whether a stream may fail for want of a sign of life: its server is dead, or its client.
@@ -137,6 +142,13 @@ impl SdpOracles {
         let is_told = failover == FailoverMode::Application;
         let unbroken = Unbroken { is_told, moves, keeps, ..Unbroken::default() };
         SdpOracles { unbroken, ..SdpOracles::default() }
+    }
+
+    /// The same where a peer of which nothing is heard is asked whether it is there, or not.
+    #[must_use]
+    pub fn with_keepalive(mut self, asks: bool) -> SdpOracles {
+        self.requests.asks = asks;
+        self
     }
 }
 
@@ -256,7 +268,10 @@ impl Oracles for SdpOracles {
         }
         if let What::Restarts | What::Crashes = event.what {
             let Requests { restarted, crashed, .. } = &mut self.requests;
-            if event.what == What::Restarts { restarted } else { crashed }.insert(event.node);
+            match event.what {
+                What::Restarts => *restarted.entry(event.node).or_default() += 1,
+                _ => drop(crashed.insert(event.node)),
+            }
             let asked = self.requests.open.values_mut().filter(|open| open.to == event.node);
             asked.for_each(|open| open.orphaned |= event.what == What::Restarts);
             return self.requests.dies(event.node);
@@ -531,6 +546,11 @@ mod tests {
             0,
             "who waits for an answer does not learn of it"
         );
+        let mut asks = SdpOracles::default().with_keepalive(true);
+        for (node, what) in [(0, ASKS), (1, What::Restarts)] {
+            asks.observe(&Event { at_ns: 1, node, request, what }, &mut |_| ());
+        }
+        assert_eq!(asks.unended(), 1, "by keepalive it does");
         assert_eq!(unended([(1, What::Restarts), (0, ASKS)]), 1);
     }
 

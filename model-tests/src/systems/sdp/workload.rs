@@ -82,6 +82,10 @@ pub struct SdpWork {
     /// Within how long a dead link is found by probes while something is open, at least 6 ms; none without it. Default: none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub probe: Option<Span>,
+    /// How long nothing may be heard of a machine until it is asked whether it is there, though nothing is open with it: who only waits
+    /// for an answer learns by that that its server has restarted. Where machines restart it is needed. Default: none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub keepalive: Option<Span>,
     /// How many times each machine moves its connection with the next one to another rail, as planned, 0 to 1,000,000. Default: 0.
     #[serde(default)]
     pub moves: u32,
@@ -177,6 +181,7 @@ impl SdpWork {
             duplex: false,
             failover: FailoverMode::Transparent,
             probe: None,
+            keepalive: None,
             moves: 0,
             move_every: milli(),
             requests: Some(requests),
@@ -188,8 +193,9 @@ impl SdpWork {
     /// The options of its streams.
     pub fn options(&self) -> SdpOptions {
         let SdpWork { buffers, buffer_bytes, zcopy_threshold, zcopy_depth, .. } = *self;
-        let (failover, probe) = (self.failover.into(), self.probe.map(|span| span.nanos()));
-        let options = SdpOptions { failover, probe, ..SdpOptions::default() };
+        let [probe, keepalive] = [self.probe, self.keepalive].map(|span| span.map(|span| span.nanos()));
+        let options =
+            SdpOptions { failover: self.failover.into(), probe, keepalive, ..SdpOptions::default() };
         SdpOptions { buffers, buffer_bytes, zcopy_threshold, zcopy_depth, ..options }
     }
 
@@ -229,6 +235,7 @@ impl SdpWork {
             duplex: false,
             failover: FailoverMode::Transparent,
             probe: dice.among(&[None, None, Some(Span(Nanos::from_millis(8)))]),
+            keepalive: Some(Span(dice.among(&[Nanos::from_millis(4), Nanos::from_millis(40)]))),
             moves: dice.among(&[0, 0, 0, 4]),
             move_every: Span(dice.among(&[Nanos::from_micros(50), Nanos::from_millis(1)])),
             requests: Some(dice.from(1, if heavy { 20 } else { 4 }) as u32),
@@ -299,6 +306,9 @@ impl SdpWork {
         }
         if self.probe.is_some_and(|span| span.nanos() < Nanos::from_millis(6)) {
             return broken(at("probe"), "at least 6 ms: acknowledgements may take 1 ms".into());
+        }
+        if self.keepalive.is_some_and(|span| span.nanos() < Nanos::from_millis(1)) {
+            return broken(at("keepalive"), "at least 1 ms: acknowledgements may take as long".into());
         }
         if self.moves > 1_000_000 {
             return broken(at("moves"), "from 0 to 1000000".into());

@@ -101,6 +101,33 @@ fn what_a_port_does_not_carry_in_time_is_asked_for_in_smaller_pieces_and_arrives
     assert!(summary.metrics.count("protocol", "repeated") > 0);
 }
 
+const RESTARTING: &str = include_str!("../../../../scenarios/sockets-restart-8.toml");
+
+#[test]
+fn streams_with_a_node_that_crashed_are_reset_all_others_go_on_and_its_next_incarnation_is_answered() {
+    for (zcopy_threshold, keep) in [(0, true), (0, false), (4_000, true)] {
+        let mut scenario = weft_check::parse(RESTARTING).expect("a scenario");
+        scenario.workload.change::<Sockets>(|work| {
+            (work.zcopy_threshold, work.keep) = (zcopy_threshold, keep);
+        });
+        let summary = assert_held(&scenario, 0..4);
+        assert!(struck(&summary, FaultKind::Crash) > 10 && struck(&summary, FaultKind::Cut) > 10);
+        let count = |what| summary.metrics.count("requests", what);
+        assert!(count("failed") > 0, "a crash that resets nothing tests nothing");
+        assert!(count("answered") > 4 * 8 * 2 * 60, "what a crash ended is asked for again, and more");
+    }
+}
+
+#[test]
+fn who_has_machines_restart_without_keepalive_is_told_what_to_give_in_one_line() {
+    let silent = RESTARTING.replace("keepalive = \"5ms\"", "");
+    let refused = weft_check::parse(&silent).expect_err("nobody would learn of it").to_string();
+    assert!(
+        refused.contains("without a `keepalive` in [workload]") && refused.lines().count() == 1,
+        "{refused}"
+    );
+}
+
 #[test]
 fn the_fewest_buffers_and_the_shortest_calls_deadlock_nobody() {
     let mut scenario = scenario();

@@ -1,6 +1,5 @@
 //! Gets and puts under the lock where values have no versions: model null.
 
-use super::super::LIFE;
 use super::super::history::{Event, Value, What};
 use crate::history::{HistoryEvent, RequestId, Stage};
 use crate::oracle::Oracle;
@@ -35,7 +34,7 @@ pub(super) struct Exchanges {
 
 /// The node that makes a request, and in which of its lives.
 fn caller(request: &RequestId) -> (u32, u32) {
-    (request.client.node, request.number / LIFE)
+    (request.client.node, request.life())
 }
 
 impl Exchanges {
@@ -128,7 +127,7 @@ mod tests {
 
     #[test]
     fn a_node_that_is_back_holds_the_lock_alone_like_any_other() {
-        let of = |node, life| RequestId { client: ClientId { node, index: 0 }, number: life * LIFE };
+        let of = |node, life| RequestId { client: ClientId { node, index: 0 }, number: 0 }.in_life(life);
         // A node dies, is back, has the lock and returns, or dies again; then another one has it and finds this.
         let refused = |dies_again: bool, found: Value| {
             let mut exchanges = Exchanges::default();
@@ -157,7 +156,7 @@ mod tests {
 
     #[test]
     fn what_a_node_that_is_back_finds_is_judged() {
-        let of = |node, life| RequestId { client: ClientId { node, index: 0 }, number: life * LIFE };
+        let of = |node, life| RequestId { client: ClientId { node, index: 0 }, number: 0 }.in_life(life);
         let refused = |life: u32, found: Value| {
             let mut exchanges = Exchanges::default();
             let call = |request, what| Event { at_ns: 0, request, segment: 1, life: 0, what };

@@ -81,8 +81,8 @@ pub(super) struct Transfer {
 /// What an execution keeps.
 pub(super) struct State {
     services: Vec<Service<Sim>>,
-    /// How often a node has restarted, and whether the server has.
-    lives: u32,
+    /// How often each node has restarted, and whether the server has since its client asked.
+    lives: [u32; 2],
     server_restarted: bool,
     /// Of each node, its moves that have not ended.
     moving: [Rc<Cell<u64>>; 2],
@@ -296,7 +296,7 @@ impl Model for Transfer {
         };
         let services: Vec<Service<Sim>> = places[usize::from(!shipped)..].iter().map(start).collect();
         let moving = Default::default();
-        let mut state = State { services, lives: 0, server_restarted: false, moving, crashed_at: None };
+        let mut state = State { services, lives: [0; 2], server_restarted: false, moving, crashed_at: None };
         if !self.warms_up() {
             self.begin(0, &mut state, members, recorder);
         }
@@ -341,14 +341,13 @@ impl Model for Transfer {
         let what = What::Restarts;
         let request = RequestId { client: ClientId { node: node.0, index: 0 }, number: 0 };
         recorder.record(Event { at_ns: 0, node: node.0, request, what });
-        state.lives += 1;
-        let (work, place) = (self.work(node.0), member.place(node.index(), 2, state.lives));
+        state.lives[node.index()] += 1;
+        let (work, place) = (self.work(node.0), member.place(node.index(), 2, state.lives[node.index()]));
         let options = self.setting.options(work.options());
         let service = Service::start(&place, &work, options, recorder).expect("nobody else has the channel");
         if node.0 == client.node {
             let mut calls = Sockets::client(&service, client);
-            // Its requests are other ones than those of its last life.
-            let id = RequestId { client, number: state.lives };
+            let id = RequestId { client, number: 0 };
             let request = Request { to: 1, bytes: self.bytes, reply: self.reply };
             let (rt, recorder) = (member.rt.clone(), recorder.clone());
             member.rt.spawn(async move {
