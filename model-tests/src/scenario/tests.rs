@@ -275,7 +275,7 @@ const MISTAKES: &[(&str, &str, &str)] = &[
         "[workload]",
         "[transport]\nack_timeout = 16\n[workload]",
         "s.toml:29: [run] settle = \"3s\": more than 8725ms: a request may wait for so long while an adapter asks in vain and connects anew, \
-         8725ms (less with ack_timeout or retries lower in [transport]), and another one holds what it waits for, 1ms (less with a shorter hold)",
+         8725ms (less with ack_timeout or retries lower in [transport]), and it waits for another machine, 1ms (less with a shorter hold or keepalive)",
     ),
     (
         "kind = \"cut\"",
