@@ -14,9 +14,7 @@ use crate::doorkeeper::Doorkeeper;
 use crate::frame::{Ended, Frame, Kind};
 use crate::handshake::{Channel, HandshakeError, admit};
 use crate::lines::Lines;
-use crate::message::{
-    Ask, CALL, Call, ENTRIES, FromNode, Opening, Question, Status, TEXT, ToClient, ToNode, decode,
-};
+use crate::message::{Ask, Call, ENTRIES, FromNode, Opening, Question, Status, ToClient, ToNode, decode};
 use crate::net::{Endpoint, Listener, Network, are_files_used_up};
 use crate::refusal::Refusal;
 use crate::refused::Refused;
@@ -408,15 +406,8 @@ impl<N: Network> Service<N> {
 
     /// Passes a client's call on to a node, which answers later.
     fn call(&mut self, client: ConnId, call: Call) -> Result<(), Refusal> {
+        call.is_short()?;
         let Call { node, system, body } = call;
-        for (what, bytes, most) in
-            [("the name of a system", system.len(), TEXT), ("a call to a system", body.len(), CALL)]
-        {
-            if bytes > most {
-                let (bytes, most) = (bytes as u64, most as u64);
-                return Err(Refusal::TooLong { what: what.to_string(), bytes, most });
-            }
-        }
         let callee = self.roster.callee(node, &system)?;
         let id = self.calls.begin(self.now(), client, callee);
         self.say(callee.1, Out::control(&ToNode::Call { id, system, body }));
