@@ -1,5 +1,7 @@
 //! The door of a cluster of daemons: what commands ask systems through.
 
+mod ways;
+
 use crate::daemon::{FILES, LOCKS, SEGMENTS};
 use crate::exit::{Exit, Failure};
 use crate::interrupt;
@@ -10,7 +12,8 @@ use std::io::{self, Write};
 use std::sync::Arc;
 use tokio::runtime::{Builder, Runtime};
 use tokio::task::{JoinError, JoinHandle};
-use weft_control::ask::{self, CallError, Caller, Meeting};
+use ways::Ways;
+use weft_control::ask::{self, CallError, Meeting};
 use weft_control::daemon::config::Systems;
 use weft_control::daemon::systems::does_not_run;
 use weft_control::message::{Answer, Call, Failed, Presence};
@@ -21,7 +24,7 @@ use weft_control::timing::Timing;
 /// Where daemons are asked.
 pub struct Door {
     of: Meeting,
-    caller: Arc<Caller<Tcp>>,
+    ways: Arc<Ways>,
     /// What the cluster runs, where its file was given.
     systems: Option<Systems>,
     /// The node that is to serve calls; none: the first one that runs the system.
@@ -80,14 +83,16 @@ impl Door {
         interrupt::install();
         let ClusterArgs { cluster, at, secret } = of;
         let (of, config) = crate::status::meeting(cluster.as_deref(), at.as_ref(), secret.as_deref())?;
-        let (systems, own) =
-            (config.as_ref().map(|config| config.systems), config.and_then(|config| config.node.rank));
+        let systems = config.as_ref().map(|config| config.systems);
+        let (own, door) = config.map(|config| (config.node.rank, config.node.door)).unwrap_or_default();
+        // Who says where the coordinator is wants that one to be asked.
+        let door = door.filter(|_| at.is_none());
         // A thread of its own: calls go on while the command reads or writes a file.
         let runtime = Builder::new_multi_thread().worker_threads(1).enable_all().build();
         let runtime = runtime.map_err(Failure::unfinished)?;
         let timing = Timing::default();
-        let caller = Arc::new(Caller::new(Tcp, of.clone(), timing));
-        Ok(Door { of, caller, systems, node, own, timing, tells: false, runtime: Some(runtime) })
+        let ways = Arc::new(Ways::new(&of, door.map(|door| (door, own)), timing));
+        Ok(Door { of, ways, systems, node, own, timing, tells: false, runtime: Some(runtime) })
     }
 
     /// The same, of which a call that takes long says that it waits.
@@ -192,8 +197,8 @@ impl Door {
     /// Begins a call, which goes on by itself.
     fn begin(&self, node: Option<u32>, system: &str, body: Vec<u8>) -> Asked {
         let call = Call { node, system: system.to_string(), body };
-        let caller = self.caller.clone();
-        self.runtime().spawn(async move { caller.call(call).await })
+        let ways = self.ways.clone();
+        self.runtime().spawn(async move { ways.call(call).await })
     }
 
     /// Calls it even if the user asked to stop: it removes what would be left behind.
@@ -341,13 +346,14 @@ pub fn odd() -> Failure {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use weft_control::ask::Callee;
     use weft_control::net::Endpoint;
 
     #[test]
     fn a_system_that_no_node_runs_may_run_later_where_the_clusters_file_has_it() {
         let told = |systems: Option<Systems>, system: &str| {
             let why = Refusal::NoSystem { system: system.to_string() };
-            let at = Endpoint::new("n0", weft_control::PORT);
+            let at = Callee::Coordinator(Endpoint::new("n0", weft_control::PORT));
             failure(systems.as_ref(), CallError::Refused { at, why }).exit()
         };
         let files = Systems { file_servers: 1, ..Systems::default() };

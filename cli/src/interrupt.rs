@@ -8,7 +8,7 @@ use crate::logfile;
 use std::future::poll_fn;
 use std::io::{self, Write};
 use std::ops::ControlFlow;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::mpsc::{RecvTimeoutError, sync_channel};
 use std::task::Poll;
 use std::thread;
@@ -18,6 +18,10 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 
 /// A process has one terminal and one set of signal handlers, so these are the program's only global variables.
 static STOP: AtomicBool = AtomicBool::new(false);
+/// How many signals have come.
+static SIGNALS: AtomicU32 = AtomicU32::new(0);
+/// Whether the process stays when the second one comes.
+static STAYS: AtomicBool = AtomicBool::new(false);
 /// Whether the signals were taken over, which is done once.
 static TAKEN: AtomicBool = AtomicBool::new(false);
 
@@ -25,7 +29,8 @@ static TAKEN: AtomicBool = AtomicBool::new(false);
 /// they do by default.
 pub fn install() {
     let _ = take_over(|| {
-        if STOP.swap(true, Ordering::SeqCst) {
+        STOP.store(true, Ordering::SeqCst);
+        if SIGNALS.fetch_add(1, Ordering::SeqCst) > 0 && !STAYS.load(Ordering::SeqCst) {
             logfile::abandon();
             std::process::exit(Exit::Unfinished as i32);
         }
@@ -109,6 +114,16 @@ fn ignores(status: &str, number: i32) -> bool {
     let said = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
     let bits = said.and_then(|bits| u64::from_str_radix(bits.trim(), 16).ok()).unwrap_or(0);
     number > 0 && bits.checked_shr(number as u32 - 1).unwrap_or(0) & 1 == 1
+}
+
+/// Whether the process stays when another signal comes: it has a command to end, and looks at [`signals`] itself.
+pub fn stay(stays: bool) {
+    STAYS.store(stays, Ordering::SeqCst);
+}
+
+/// How many signals have come that ask to stop.
+pub fn signals() -> u32 {
+    SIGNALS.load(Ordering::SeqCst)
 }
 
 /// Asks the run to stop, as the user would.

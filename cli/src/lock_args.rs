@@ -26,8 +26,8 @@ pub enum LockCommand {
     /// Run a command while a lock is held, and give the lock back when the command has ended
     ///
     /// The command finds the lock's name in WEFT_LOCK and the grant's fencing token in WEFT_TOKEN. Its exit code is that of `weft
-    /// lock run`; 128 and the signal's number where a signal ended it. Where the lock was lost meanwhile, the command is ended (SIGTERM, and
-    /// SIGKILL when others may have the lock), and the exit code is 3. It is 3, too, where the lock was not had, and 2 where it cannot be.
+    /// lock run`; 128 and the signal's number where a signal ended it. Where the lock was lost meanwhile, the command and what it has started are
+    /// ended (SIGTERM, and SIGKILL when others may have the lock), and the exit code is 3. It is 3, too, where the lock was not had, and 2 where it cannot be.
     Run {
         /// Share the lock with others that do
         #[arg(long)]

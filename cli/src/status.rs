@@ -7,7 +7,7 @@ use crate::output;
 use crate::table::{Table, count, short, wrap};
 use serde_json::Value;
 use std::path::Path;
-use weft_control::ask::{CallError, Meeting, status};
+use weft_control::ask::{CallError, Callee, Meeting, status};
 use weft_control::daemon::config::Config;
 use weft_control::message::{Member, Presence, Status};
 use weft_control::net::{Endpoint, Tcp};
@@ -43,6 +43,7 @@ pub fn meeting(
     let at = at.unwrap_or_else(|| Endpoint::new("127.0.0.1", weft_control::PORT));
     let secret = secret.or_else(|| cluster?.secret.as_deref());
     let secret = secret.map_or_else(|| Ok(Secret::none()), Secret::read).map_err(Failure::bad_input)?;
+    let at = Callee::Coordinator(at);
     let of = Meeting { at, secret, cluster: cluster.map(|cluster| cluster.name.clone()) };
     Ok((of, config))
 }

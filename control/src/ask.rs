@@ -1,4 +1,4 @@
-//! Calls to the coordinator, and a client's side: it asks, is answered, and asks again or goes.
+//! Calls to the coordinator or to a daemon, and a client's side: it asks, is answered, and asks again or goes.
 
 use crate::connection::Out;
 use crate::frame::Ended;
@@ -8,6 +8,7 @@ use crate::net::{Endpoint, Network};
 use crate::refusal::Refusal;
 use crate::secret::{self, Secret};
 use crate::timing::{Pauses, Timing};
+use std::fmt;
 use std::io;
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
@@ -17,38 +18,61 @@ use tokio::time::{Instant, sleep, timeout};
 /// How often a client comes whose connection ends before it has asked.
 const ATTEMPTS: u32 = 4;
 
+/// Who is called, and where.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Callee {
+    /// The coordinator of a cluster.
+    Coordinator(Endpoint),
+    /// The daemon of a node, at its own door.
+    Daemon(Endpoint),
+}
+
+impl Callee {
+    fn at(&self) -> &Endpoint {
+        let (Callee::Coordinator(at) | Callee::Daemon(at)) = self;
+        at
+    }
+}
+
+impl fmt::Display for Callee {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let who = if let Callee::Daemon(_) = self { "daemon" } else { "coordinator" };
+        write!(f, "the {who} at {}", self.at())
+    }
+}
+
 /// Why a call came to nothing.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum CallError {
     /// It cannot be reached.
-    #[error("the coordinator at {at} cannot be reached: {why}")]
+    #[error("{at} cannot be reached: {why}")]
     Unreachable {
-        /// Where.
-        at: Endpoint,
+        /// Who was called.
+        at: Callee,
         /// Why.
         why: String,
     },
     /// It is there, and the connection came to nothing before anything was asked.
-    #[error("the coordinator at {at}: {why}")]
+    #[error("{at}: {why}")]
     Handshake {
-        /// Where.
-        at: Endpoint,
+        /// Who was called.
+        at: Callee,
         /// Why.
         why: HandshakeError,
     },
     /// The connection came to nothing behind the question.
-    #[error("the coordinator at {at}: {why}: whether what was asked is done is not known")]
+    #[error("{at}: {why}: whether what was asked is done is not known")]
     Unanswered {
-        /// Where.
-        at: Endpoint,
+        /// Who was called.
+        at: Callee,
         /// Why.
         why: Ended,
     },
     /// It does not answer this.
-    #[error("the coordinator at {at} refused: {why}")]
+    #[error("{at} refused: {why}")]
     Refused {
-        /// Where.
-        at: Endpoint,
+        /// Who was called.
+        at: Callee,
         /// Why.
         why: Refusal,
     },
@@ -87,8 +111,8 @@ impl CallError {
 /// The cluster that a client asks.
 #[derive(Clone, Debug)]
 pub struct Meeting {
-    /// Where its coordinator is.
-    pub at: Endpoint,
+    /// Who is asked.
+    pub at: Callee,
     /// Its secret.
     pub secret: Secret,
     /// Its name, if the client knows it: a coordinator of another cluster does not answer then.
@@ -96,10 +120,10 @@ pub struct Meeting {
 }
 
 /// Connects to the first of a machine's addresses that answers. Each has a time of its own: one that is silent says nothing of the next.
-async fn connect<N: Network>(net: &N, at: &Endpoint, timing: &Timing) -> Result<N::Stream, CallError> {
+async fn connect<N: Network>(net: &N, at: &Callee, timing: &Timing) -> Result<N::Stream, CallError> {
     let unreachable = |why| CallError::Unreachable { at: at.clone(), why };
     let mut why = "the name has no address".to_string();
-    for address in in_time(timing, net.resolve(at)).await.map_err(unreachable)? {
+    for address in in_time(timing, net.resolve(at.at())).await.map_err(unreachable)? {
         match in_time(timing, net.connect(address)).await {
             Ok(stream) => return Ok(stream),
             Err(other) => why = other,
@@ -119,7 +143,7 @@ async fn in_time<T>(timing: &Timing, step: impl Future<Output = io::Result<T>>) 
 /// Connects, proves who it is, and says its first message.
 pub(crate) async fn open<N: Network>(
     net: &N,
-    at: &Endpoint,
+    at: &Callee,
     secret: &Secret,
     timing: &Timing,
     opening: &Opening,
@@ -167,7 +191,7 @@ pub async fn status<N: Network>(net: &N, of: &Meeting, timing: &Timing) -> Resul
     }
 }
 
-/// Calls systems of nodes, through the coordinator. Its connections stay for a while for the next call; there are as many as there are calls
+/// Calls systems of nodes, through the coordinator or at a node's own door. Its connections stay for a while for the next call; there are as many as there are calls
 /// at a time.
 #[derive(Debug)]
 pub struct Caller<N: Network> {
@@ -251,7 +275,7 @@ async fn is_silent<S: AsyncRead + AsyncWrite + Unpin>(channel: &mut Channel<S>) 
     }
 }
 
-fn misunderstood(at: &Endpoint, answer: &ToClient) -> CallError {
+fn misunderstood(at: &Callee, answer: &ToClient) -> CallError {
     let at = at.clone();
     match answer {
         ToClient::Refused(why) => CallError::Refused { at, why: why.clone() },
@@ -281,7 +305,9 @@ mod tests {
 
     #[test]
     fn a_node_that_is_down_is_no_mistake_of_who_asks() {
-        let is_final = |why| CallError::Refused { at: Endpoint::new("n0", crate::PORT), why }.is_final();
+        let is_final = |why| {
+            CallError::Refused { at: Callee::Coordinator(Endpoint::new("n0", crate::PORT)), why }.is_final()
+        };
         let system = "files".to_string();
         for why in [Refusal::NotHere { node: 1 }, Refusal::NoSystem { system }, Refusal::Full { most: 256 }] {
             assert!(!is_final(why.clone()), "{why}");
@@ -294,7 +320,7 @@ mod tests {
 
     #[test]
     fn a_call_of_which_no_node_has_heard_is_told_from_one_that_may_be_done() {
-        let at = Endpoint::new("n0", crate::PORT);
+        let at = Callee::Daemon(Endpoint::new("n0", crate::PORT));
         let refused = |why| CallError::Refused { at: at.clone(), why }.may_have_come();
         assert!(
             refused(Refusal::LostAmid { node: 1 }) && refused(Refusal::NoAnswer { node: 1, seconds: 30 })

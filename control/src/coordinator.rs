@@ -14,9 +14,7 @@ use crate::doorkeeper::Doorkeeper;
 use crate::frame::{Ended, Frame, Kind};
 use crate::handshake::{Channel, HandshakeError, admit};
 use crate::lines::Lines;
-use crate::message::{
-    Ask, CALL, Call, ENTRIES, FromNode, Opening, Question, Status, TEXT, ToClient, ToNode, decode,
-};
+use crate::message::{Ask, Call, ENTRIES, FromNode, Opening, Question, Status, ToClient, ToNode, decode};
 use crate::net::{Endpoint, Listener, Network, are_files_used_up};
 use crate::refusal::Refusal;
 use crate::refused::Refused;
@@ -350,9 +348,13 @@ impl<N: Network> Service<N> {
             Input::Opened(Opening::Ask(ask), out) => {
                 self.door.leave(conn.0);
                 self.conns.insert(conn, Conn { out: Some(out) });
-                let idle = self.clients.come(conn);
-                self.let_go(idle);
-                self.answer(conn, from, ask);
+                match self.clients.come(now, conn) {
+                    Some(idle) => {
+                        self.let_go(idle);
+                        self.answer(conn, from, ask);
+                    }
+                    None => self.refuse(conn, from, Refusal::Full { most: CLIENTS as u32 }),
+                }
             }
             // One that was let go before this came is told so, and asks elsewhere; one whose question is open breaks the rules.
             Input::Asked(ask) => match self.clients.ask_again(conn) {
@@ -384,7 +386,6 @@ impl<N: Network> Service<N> {
     fn answer(&mut self, conn: ConnId, from: SocketAddr, Ask { cluster, question }: Ask) {
         let here = &self.coordinator.config.terms.cluster;
         let refused = match question {
-            _ if self.clients.are_too_many() => Refusal::Full { most: CLIENTS as u32 },
             _ if cluster.as_ref().is_some_and(|cluster| cluster != here) => {
                 Refusal::Cluster { coordinator: here.clone(), caller: cluster.unwrap_or_default() }
             }
@@ -399,24 +400,21 @@ impl<N: Network> Service<N> {
                 Err(why) => why,
             },
         };
+        self.refuse(conn, from, refused);
+    }
+
+    fn refuse(&mut self, client: ConnId, from: SocketAddr, why: Refusal) {
         self.roster.counts.refused += 1;
         let now = self.now();
-        self.refused_clients.write(now, format_args!("a client at {}: {refused}", from.ip()));
-        self.say(conn, Out::control(&ToClient::Refused(refused)));
-        self.close(conn);
+        self.refused_clients.write(now, format_args!("a client at {}: {why}", from.ip()));
+        self.say(client, Out::control(&ToClient::Refused(why)));
+        self.close(client);
     }
 
     /// Passes a client's call on to a node, which answers later.
     fn call(&mut self, client: ConnId, call: Call) -> Result<(), Refusal> {
+        call.is_short()?;
         let Call { node, system, body } = call;
-        for (what, bytes, most) in
-            [("the name of a system", system.len(), TEXT), ("a call to a system", body.len(), CALL)]
-        {
-            if bytes > most {
-                let (bytes, most) = (bytes as u64, most as u64);
-                return Err(Refusal::TooLong { what: what.to_string(), bytes, most });
-            }
-        }
         let callee = self.roster.callee(node, &system)?;
         let id = self.calls.begin(self.now(), client, callee);
         self.say(callee.1, Out::control(&ToNode::Call { id, system, body }));

@@ -1,6 +1,6 @@
 //! The task that keeps a node in its cluster: one connection after the other.
 
-use crate::ask::{CallError, open};
+use crate::ask::{CallError, Callee, open};
 use crate::connection::{Out, Pace, QUEUE, converse};
 use crate::frame::{Ended, Frame, Kind};
 use crate::handshake::Channel;
@@ -53,7 +53,8 @@ pub struct Entered<S> {
 /// One attempt to join.
 async fn enter<N: Network>(net: &N, config: &Config) -> Result<Entered<N::Stream>, CallError> {
     let Config { at, join, secret, timing, .. } = config;
-    let mut channel = open(net, at, secret, timing, &Opening::Join(join.clone())).await?;
+    let at = Callee::Coordinator(at.clone());
+    let mut channel = open(net, &at, secret, timing, &Opening::Join(join.clone())).await?;
     let ended = |why: Ended| CallError::Handshake { at: at.clone(), why: why.into() };
     let within = timing.handshake + timing.probe;
     let answer = async {
@@ -335,7 +336,9 @@ impl<N: Network> Keeper<N> {
             }
             Ok(ToNode::Refused(why)) => {
                 let why: Refusal = why;
-                return ControlFlow::Break(Some(Over::Ended(CallError::Refused { at: at(), why }.into())));
+                return ControlFlow::Break(Some(Over::Ended(
+                    CallError::Refused { at: Callee::Coordinator(at()), why }.into(),
+                )));
             }
             Ok(ToNode::Alive | ToNode::Welcome { .. }) => {}
             Err(why) => return ControlFlow::Break(Some(Over::Broke(why))),

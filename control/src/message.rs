@@ -113,6 +113,21 @@ pub struct Call {
     pub body: Vec<u8>,
 }
 
+impl Call {
+    /// Refuses one that is longer than a call may be.
+    pub(crate) fn is_short(&self) -> Result<(), Refusal> {
+        for (what, bytes, most) in
+            [("the name of a system", self.system.len(), TEXT), ("a call to a system", self.body.len(), CALL)]
+        {
+            if bytes > most {
+                let (bytes, most) = (bytes as u64, most as u64);
+                return Err(Refusal::TooLong { what: what.to_string(), bytes, most });
+            }
+        }
+        Ok(())
+    }
+}
+
 /// What a system answers to a call.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]

@@ -288,12 +288,14 @@ fn state_of(is_out: bool, has_view: bool) -> (&'static str, bool) {
     }
 }
 
-/// Why a call to locks was not served, and whether it may be if it is asked again.
+/// Why a call to locks was not served, and whether it may be if it is asked again: a node that is left out begins anew.
 fn of_locks(why: &RemoteError) -> Failed {
     let is_final = match why {
         RemoteError::Name | RemoteError::Patience { .. } | RemoteError::Taken => true,
         RemoteError::Full => false,
-        RemoteError::Lock(why) => !matches!(why, LockError::Closed | LockError::HomeFull),
+        RemoteError::Lock(why) => {
+            !matches!(why, LockError::Closed | LockError::HomeFull | LockError::LeftOut)
+        }
     };
     Failed { why: why.to_string(), is_final }
 }
@@ -327,6 +329,14 @@ fn of_segments(why: &NamedError) -> Failed {
 mod tests {
     use super::*;
     use weft_protocols::rt::RtConfig;
+
+    /// It begins anew by itself, and whoever waits for a lock goes on waiting.
+    #[test]
+    fn who_asks_a_node_for_a_lock_that_is_left_out_may_ask_again() {
+        let failed = |why| of_locks(&RemoteError::Lock(why)).is_final;
+        assert!(!failed(LockError::LeftOut) && !failed(LockError::Closed) && !failed(LockError::HomeFull));
+        assert!(of_locks(&RemoteError::Name).is_final);
+    }
     use weft_protocols::transport::Rank;
     use weft_sim::choice::Seeded;
     use weft_sim::fault::{Fault, Link, Way};

@@ -1,5 +1,6 @@
 //! `weft lock`: distributed locks from the shell, by a daemon.
 
+mod group;
 mod run;
 mod wish;
 

@@ -6,10 +6,11 @@ use crate::exit::{Exit, Failure};
 use crate::interrupt;
 use crate::progress::Progress;
 use std::ffi::OsString;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 use weft_protocols::locks::Mode;
 use weft_protocols::locks::remote::{LONGEST_NAME, LONGEST_WAIT, Reply, Request, Wish, WishId};
 use weft_verbs::Nanos;
+use weft_verbs::machine::now;
 
 /// The pause after a call that was not served.
 pub const PAUSE: Duration = Duration::from_millis(200);
@@ -51,10 +52,10 @@ pub fn new(
 pub struct Held {
     /// The fencing token.
     pub token: Option<u64>,
-    /// When the call was made whose answer says so.
-    pub asked: Instant,
+    /// When the call was made whose answer says so, by a clock that counts the time for which the machine was suspended.
+    pub asked: Nanos,
     /// Until when it counts.
-    pub until: Instant,
+    pub until: Nanos,
 }
 
 /// A wish at a node.
@@ -100,7 +101,7 @@ impl<'a> Asker<'a> {
     ///
     /// # Errors
     /// It was not had: why.
-    pub async fn take(&mut self, end: Option<Instant>) -> Result<Held, Failure> {
+    pub async fn take(&mut self, end: Option<Nanos>) -> Result<Held, Failure> {
         let taken = self.taken(end).await;
         if taken.is_err() {
             self.give().await;
@@ -108,25 +109,25 @@ impl<'a> Asker<'a> {
         taken
     }
 
-    async fn taken(&mut self, end: Option<Instant>) -> Result<Held, Failure> {
+    async fn taken(&mut self, end: Option<Nanos>) -> Result<Held, Failure> {
         let mut progress = Progress::begin(false);
         progress.step(None, &format!("waiting for lock '{}'", self.name()));
-        let mut holds = false;
+        let (mut holds, mut pause) = (false, PAUSE);
         loop {
-            let asked = Instant::now();
-            let left = end.map(|end| end.saturating_duration_since(asked));
+            let asked = now();
+            let left = end.map(|end| Duration::from_nanos(end.0.saturating_sub(asked.0)));
             let wait = if holds { Duration::ZERO } else { left.map_or(LONGEST, |left| left.min(LONGEST)) };
             let reply = tokio::select! {
                 biased;
                 () = interrupt::waited_for() => return Err(Failure::interrupted()),
                 reply = self.ask(holds, wait) => reply,
             };
-            let is_over = left.is_some_and(|left| left <= asked.elapsed());
+            let is_over = end.is_some_and(|end| end <= now());
             match reply {
                 Ok((node, Reply::Holds { token, counts_for })) => {
                     self.node = Some(node);
-                    let until = asked + Duration::from_nanos(counts_for.0);
-                    if Instant::now() + Duration::from_nanos(counts_for.0) / 2 < until {
+                    let until = asked + counts_for;
+                    if now() + Nanos(counts_for.0 / 2) < until {
                         return Ok(Held { token: token.map(|token| token.0), asked, until });
                     }
                     // The call has waited, and what it says counts from when it was made: the next one waits for nothing.
@@ -151,12 +152,18 @@ impl<'a> Asker<'a> {
                 Err(Unserved { why, .. }) if is_over || why.exit() == Exit::BadInput => return Err(why),
                 Err(Unserved { why, .. }) => {
                     progress.step(None, &format!("waiting for lock '{}': {why}", self.name()));
-                    tokio::time::sleep(PAUSE).await;
+                    tokio::time::sleep(pause).await;
+                    // As many may wait as a cluster has programs.
+                    pause = (pause * 2).min(LONGEST_PAUSE);
+                    continue;
                 }
             }
         }
     }
 }
+
+/// The longest pause of one who waits after calls that were not served.
+const LONGEST_PAUSE: Duration = Duration::from_secs(3);
 
 /// How long one call waits for the lock.
 const LONGEST: Duration = Duration::from_secs(10);

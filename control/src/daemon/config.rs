@@ -61,6 +61,9 @@ pub struct Node {
     /// Where metrics are read, if anywhere.
     #[serde(default, deserialize_with = "endpoint_with_port")]
     pub metrics: Option<Endpoint>,
+    /// Where programs of this machine ask this node's systems, if anywhere but at the coordinator.
+    #[serde(default, deserialize_with = "endpoint_with_port")]
+    pub door: Option<Endpoint>,
     /// For how many seconds the daemon tries to join. Default: 120.
     patience_s: Option<u64>,
     /// The directory in which a file server keeps its bytes.
@@ -315,12 +318,18 @@ impl Node {
             let says = "nobody reaches this node by that: say one of its addresses, or leave it out";
             return Err(format!("[node] address = \"{address}\": {says}"));
         }
-        match &self.metrics {
-            Some(at) if meets(at, &self.listen()) => {
-                Err(format!("[node] metrics = \"{at}\": the coordinator listens there, give it another port"))
+        let listens =
+            [("the coordinator listens", Some(self.listen())), ("metrics are read", self.metrics.clone())];
+        for (field, at, others) in [("metrics", &self.metrics, &listens[..1]), ("door", &self.door, &listens)]
+        {
+            let Some(at) = at else { continue };
+            let taken =
+                |(_, other): &&(_, Option<Endpoint>)| other.as_ref().is_some_and(|other| meets(at, other));
+            if let Some((what, _)) = others.iter().find(taken) {
+                return Err(format!("[node] {field} = \"{at}\": {what} there, give it another port"));
             }
-            _ => Ok(()),
         }
+        Ok(())
     }
 
     /// Where the coordinator listens.
@@ -394,6 +403,10 @@ mod tests {
             (
                 format!("{SMALL}[node]\nlisten = \"n0:80\"\nmetrics = \"n0:80\"\n"),
                 "[node] metrics = \"n0:80\": the coordinator listens there, give it another port",
+            ),
+            (
+                format!("{SMALL}[node]\nmetrics = \"[::1]:80\"\ndoor = \"[::1]:80\"\n"),
+                "[node] door = \"[::1]:80\": metrics are read there, give it another port",
             ),
             (
                 format!("{SMALL}[node]\naddress = \"0.0.0.0\"\n"),

@@ -4,6 +4,7 @@
 //! once it is there again: a coordinator can be updated while systems run.
 
 pub mod config;
+mod door;
 pub mod metrics;
 pub mod systems;
 
@@ -16,11 +17,12 @@ use crate::roster::Terms;
 use crate::secret::{self, Secret};
 use crate::timing::{Timing, at};
 use config::Config;
+use door::Door;
 use std::collections::BTreeMap;
 use std::future::{Future, pending};
 use std::io;
 use std::pin::pin;
-use systems::{DRAIN, Desk, Event, Seat};
+use systems::{Asker, DRAIN, Desk, Event, Seat};
 use tokio::time::Instant;
 
 /// What a daemon needs beside its configuration.
@@ -43,7 +45,7 @@ pub struct Options {
 /// Why a daemon ended by itself.
 #[derive(Debug, thiserror::Error)]
 pub enum DaemonError {
-    /// Its coordinator does not begin.
+    /// Its coordinator does not begin, or its own door.
     #[error(transparent)]
     Start(#[from] StartError),
     /// It is not in the cluster.
@@ -103,7 +105,18 @@ pub async fn run<N: Network, F: Future<Output = Result<(), String>>>(
         }
         None => None,
     };
+    let at_door = match &config.node.door {
+        Some(at) => Some(door::bind(net, at, &options.secret).await?),
+        None => None,
+    };
     let state = metrics::State::new(config, &options, handle);
+    let door = Door::new(config, &options);
+    let received = async {
+        match at_door {
+            Some(listener) => door.serve::<N>(listener).await,
+            None => pending().await,
+        }
+    };
     let served = async {
         match metrics {
             Some(listener) => metrics::serve::<N>(listener, &state).await,
@@ -116,13 +129,18 @@ pub async fn run<N: Network, F: Future<Output = Result<(), String>>>(
             None => pending().await,
         }
     };
+    let ready = |systems| {
+        door.open(systems);
+        ready();
+    };
     let life = live(net, config, &options, &state, systems, ready, stop);
-    let (served, coordinated, life) = (pin!(served), pin!(coordinated), pin!(life));
+    let (served, coordinated, received, life) = (pin!(served), pin!(coordinated), pin!(received), pin!(life));
     // The coordinator ends with the daemon and says nothing: its nodes wait for the next one.
     tokio::select! {
         biased;
         ended = life => ended,
         () = served => Ok(()),
+        () = received => Ok(()),
         () = coordinated => Ok(()),
     }
 }
@@ -150,7 +168,7 @@ async fn live<N: Network, F: Future<Output = Result<(), String>>>(
     options: &Options,
     state: &metrics::State,
     systems: impl FnOnce(Seat) -> F,
-    ready: impl FnOnce(),
+    ready: impl FnOnce(Asker),
     stop: impl Future<Output = ()>,
 ) -> Result<(), DaemonError> {
     let mut stop = pin!(stop);
@@ -166,8 +184,8 @@ async fn live<N: Network, F: Future<Output = Result<(), String>>>(
     };
     state.follow(membership.members());
     membership.report(with_process(Report::default())).await?;
-    ready();
     let (mut desk, seat) = Desk::new(rank, membership.members());
+    ready(desk.asker());
     let (mut systems, mut ended) = (pin!(systems(seat)), pin!(membership.ended()));
     // When the systems have to have ended.
     let mut end = None;

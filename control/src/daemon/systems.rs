@@ -6,6 +6,7 @@
 use crate::coordinator::CLIENTS;
 use crate::member::Members;
 use crate::message::{Answer, Failed, Report};
+use std::future::Future;
 use std::time::Duration;
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio::task::JoinSet;
@@ -66,9 +67,32 @@ pub fn does_not_run(rank: u32, system: &str) -> String {
     format!("node {rank} does not run {system}")
 }
 
+/// Asks the systems of a node. Clones ask the same ones.
+#[derive(Clone, Debug)]
+pub(super) struct Asker(mpsc::Sender<Request>);
+
+impl Asker {
+    /// Asks at once; what is given back waits for the answer.
+    pub fn ask(&self, system: String, body: Vec<u8>) -> impl Future<Output = Answer> + Send + use<> {
+        let (answer, told) = oneshot::channel();
+        // What is refused goes at once, and with it what would answer.
+        let is_passed = self.0.try_send(Request { system, body, answer }).is_ok();
+        async move {
+            let why = match told.await {
+                Ok(answer) => return answer,
+                Err(_) if is_passed => {
+                    "the node's systems ended before they answered: whether they did what was asked is not known"
+                }
+                Err(_) => "the node has more calls than it takes: call again",
+            };
+            Answer::Failed(Failed::for_now(why))
+        }
+    }
+}
+
 /// The daemon's end of a [`Seat`].
 pub(super) struct Desk {
-    calls: mpsc::Sender<Request>,
+    asker: Asker,
     reports: mpsc::Receiver<Report>,
     stop: watch::Sender<bool>,
     /// Calls that the systems have.
@@ -91,25 +115,18 @@ impl Desk {
         let (report, reports) = mpsc::channel(1);
         let (stop, stopped) = watch::channel(false);
         let seat = Seat { rank, members, calls: called, reports: report, stop: stopped };
-        (Desk { calls, reports, stop, open: JoinSet::new() }, seat)
+        (Desk { asker: Asker(calls), reports, stop, open: JoinSet::new() }, seat)
+    }
+
+    /// What asks the systems.
+    pub fn asker(&self) -> Asker {
+        self.asker.clone()
     }
 
     /// Passes a call on.
     pub fn call(&mut self, id: u64, system: String, body: Vec<u8>) {
-        let (answer, told) = oneshot::channel();
-        // What is refused goes at once, and with it what would answer.
-        let is_passed = self.calls.try_send(Request { system, body, answer }).is_ok();
-        let failed = |why: &str| Answer::Failed(Failed::for_now(why));
-        self.open.spawn(async move {
-            let answer = match told.await {
-                Ok(answer) => answer,
-                Err(_) if is_passed => failed(
-                    "the node's systems ended before they answered: whether they did what was asked is not known",
-                ),
-                Err(_) => failed("the node has more calls than it takes: call again"),
-            };
-            (id, answer)
-        });
+        let answer = self.asker.ask(system, body);
+        self.open.spawn(async move { (id, answer.await) });
     }
 
     /// What happens next.

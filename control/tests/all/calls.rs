@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 use tokio::task::JoinSet;
 use tokio::time::sleep;
-use weft_control::ask::{CallError, Caller, Meeting};
+use weft_control::ask::{CallError, Callee, Caller, Meeting};
 use weft_control::coordinator::{self, CLIENTS, Coordinator};
 use weft_control::daemon::config::Config;
 use weft_control::daemon::systems::{Request, Seat};
@@ -18,13 +18,13 @@ use weft_control::message::{Answer, CALL, Call, Report};
 use weft_control::net::{Endpoint, Listener, Network};
 use weft_control::timing::Timing;
 
-fn config() -> Config {
+pub fn config() -> Config {
     let text = "[cluster]\nname = \"blue\"\nnodes = 3\nmeet = \"meet\"\n[node]\nlisten = \"0.0.0.0\"\n";
     Config::parse(text).expect("it is one")
 }
 
 /// A system that says what it hears, or how often it has heard `count`; `think` it never answers, and `end` ends it.
-async fn echo(mut seat: Seat) -> Result<(), String> {
+pub async fn echo(mut seat: Seat) -> Result<(), String> {
     let said = BTreeMap::from([("state".to_string(), "running".to_string())]);
     let report = Report { view: None, systems: BTreeMap::from([("echo".to_string(), said)]) };
     // Without a daemon there is nobody to tell.
@@ -68,7 +68,7 @@ fn call(cluster: &mut Cluster<'_>, host: &str, node: Option<u32>, system: &str, 
 }
 
 fn meeting() -> Meeting {
-    let at = Endpoint::new("meet", weft_control::PORT);
+    let at = Callee::Coordinator(Endpoint::new("meet", weft_control::PORT));
     Meeting { at, secret: secret(), cluster: Some("blue".to_string()) }
 }
 
@@ -77,7 +77,8 @@ async fn asks(net: Simulated, call: Call) -> String {
     answered(Caller::new(net, meeting(), Timing::default()).call(call).await)
 }
 
-fn answered(ended: Result<(u32, Answer), CallError>) -> String {
+/// An outcome in one line.
+pub fn answered(ended: Result<(u32, Answer), CallError>) -> String {
     match ended {
         Ok((node, Answer::Done(body))) => format!("{node}: {}", String::from_utf8_lossy(&body)),
         Ok((node, Answer::Failed(failed))) => format!("{node} failed: {}", failed.why),

@@ -8,6 +8,7 @@ mod calls;
 mod cluster;
 mod coordinator;
 mod daemon;
+mod door;
 mod links;
 mod log;
 mod members;

@@ -1,7 +1,7 @@
 //! Nodes come late, leave, die, are booted again, and are asked for.
 
 use crate::cluster::{Cluster, Kept, draw, every_seed, every_seed_of, ms, secret};
-use weft_control::ask::{Meeting, status};
+use weft_control::ask::{Callee, Meeting, status};
 use weft_control::message::{Presence, Status};
 use weft_control::net::Endpoint;
 use weft_control::secret::Secret;
@@ -144,7 +144,7 @@ fn ask_of(
     cluster.program(host, move |net| {
         let (secret, told, cluster) = (secret.clone(), told.clone(), name.map(str::to_string));
         async move {
-            let at = Endpoint::new("meet", weft_control::PORT);
+            let at = Callee::Coordinator(Endpoint::new("meet", weft_control::PORT));
             match status(&net, &Meeting { at, secret, cluster }, &Timing::default()).await {
                 Ok(status) => {
                     *told.lock().expect("nobody panics with it") = Some(status);

@@ -131,6 +131,37 @@ fn a_server_whose_address_another_one_has_says_so_and_ends() {
 }
 
 #[test]
+fn a_node_is_asked_at_its_own_door_while_the_coordinator_is_away() {
+    let scratch = Scratch::new("tcp-door");
+    let door = format!("door = \"127.0.0.1:{}\"", free_port());
+    let own = |config: &String, fields: &str| {
+        let text = fs::read_to_string(config).expect("its configuration");
+        fs::write(config, text.replace("patience_s = 20\n", &format!("patience_s = 20\n{fields}\n")))
+            .expect("a file");
+    };
+    let configs = configs(&scratch, 1);
+    own(&configs[0], &format!("coordinate = false\n{door}"));
+    own(&configs[1], "coordinate = true");
+    let start = |(rank, config): (usize, &String)| Daemon::start(&scratch, config, rank as u32, NEW);
+    let mut daemons: Vec<Daemon> = configs.iter().enumerate().map(start).collect();
+    presence(&configs[0], &["present"; 2]);
+    let from = scratch.file("from", bytes(300_000, 5));
+    patiently(&["fs", "--cluster", &configs[0], "-q", "put", &from, "before"]);
+    drop(daemons.remove(1));
+    let ask = |more: &[&str]| run(&[&["fs", "--cluster", &configs[0], "-q"], more].concat());
+    let put = ask(&["put", &from, "amid"]);
+    assert_eq!(put.status.code(), Some(0), "{}", err(&put));
+    assert_eq!(out(&ask(&["ls"])).lines().count(), 2);
+    let to = scratch.path("to");
+    assert_eq!(ask(&["get", "before", &to]).status.code(), Some(0));
+    assert_eq!(fs::read(to).expect("a file"), bytes(300_000, 5));
+    // What is said to be asked of another node is not asked here, and the coordinator is away.
+    let other = ask(&["--node", "1", "ls"]);
+    assert_eq!(other.status.code(), Some(3));
+    assert!(err(&other).contains("the coordinator at 127.0.0.1:"), "{}", err(&other));
+}
+
+#[test]
 fn files_on_machines_without_devices_outlive_servers_that_are_killed() {
     let scratch = Scratch::new("tcp-files");
     let configs = configs(&scratch, SERVERS);

@@ -30,7 +30,7 @@ const YES_OR_NO: Must = Must::Be("true or false");
 const PATH: Must = Must::Be("a path, in quotes");
 
 /// Every field, by its section.
-const FIELDS: [(&str, &str, Must); 23] = [
+const FIELDS: [(&str, &str, Must); 24] = [
     ("cluster", "name", Must::Be("text in quotes, without control characters")),
     ("cluster", "nodes", Must::Number(1, NODES as u64)),
     ("cluster", "meet", Must::Be("HOST or HOST:PORT of the coordinator, in quotes")),
@@ -39,6 +39,7 @@ const FIELDS: [(&str, &str, Must); 23] = [
     ("node", "coordinate", YES_OR_NO),
     ("node", "listen", Must::Be("HOST or HOST:PORT, in quotes")),
     ("node", "metrics", Must::Be("HOST:PORT, in quotes")),
+    ("node", "door", Must::Be("HOST:PORT, in quotes")),
     ("node", "patience_s", Must::Number(1, YEAR)),
     ("node", "store", PATH),
     ("node", "address", Must::Be("an IP address of this machine, in quotes")),
