@@ -273,9 +273,12 @@ pub enum Presence {
 pub struct Report {
     /// The view of members that its systems run in, if they have one.
     pub view: Option<View>,
-    /// What each system says: by system, by key.
+    /// What each system says: by system, by key. One that the node does not serve at this moment has [`WAITS`] behind its name.
     pub systems: BTreeMap<String, BTreeMap<String, String>>,
 }
+
+/// What stands behind a system's name in the report of a node that does not serve it at this moment.
+pub const WAITS: &str = " (waits)";
 
 /// A view: which nodes agree that they are members.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]

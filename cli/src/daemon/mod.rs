@@ -17,6 +17,7 @@ use std::net::IpAddr;
 use weft_control::daemon::config::{Config, Wire};
 use weft_control::daemon::systems::none;
 use weft_control::daemon::{DaemonError, Options, run as live};
+use weft_control::message::WAITS;
 use weft_control::net::Tcp;
 use weft_control::secret::Secret;
 use weft_control::timing::Timing;
@@ -36,7 +37,7 @@ const CONNECTIONS: &str = "connections";
 
 /// What a node reports while it cannot serve a system: calls go to another one.
 fn not_running(system: &str) -> String {
-    format!("{system} (waits)")
+    format!("{system}{WAITS}")
 }
 
 /// Runs the daemon. Where its lines are objects, why it ends is one as well.

@@ -3,11 +3,12 @@
 //! It answers `GET /metrics` and nothing else, reads at most a few kilobytes of a request within two seconds, and serves
 //! so many at a time. It has no secret: give it an address that only those who may read it can reach.
 
-use super::Options;
 use super::config::Config;
+use super::{ITSELF, Options};
 use crate::coordinator::Handle;
 use crate::lines::Lines;
 use crate::member::Members;
+use crate::message::{Member, Presence, WAITS};
 use crate::net::{Listener, Network};
 use crate::timing::at;
 use std::cell::RefCell;
@@ -47,6 +48,34 @@ impl Text {
         for (labels, value) in values {
             let _ = writeln!(self.0, "{name}{labels} {value}");
         }
+    }
+
+    /// What nodes report of their systems. The last report of one that is not here says nothing any more.
+    fn of_systems(&mut self, members: &[Member]) {
+        let (mut running, mut views, mut numbers) = (Vec::new(), Vec::new(), Vec::new());
+        for Member { rank, presence, report, .. } in members {
+            let is_here = *presence == Some(Presence::Present);
+            let view = report.view.as_ref().filter(|_| is_here);
+            views.extend(view.map(|view| (format!("{{rank=\"{rank}\"}}"), view.number)));
+            for (name, said) in report.systems.iter().filter(|(name, _)| *name != ITSELF) {
+                let system = quoted(name.strip_suffix(WAITS).unwrap_or(name));
+                let is_running = said.get("state").map(|state| is_here && state == "running");
+                let labels = format!("{{rank=\"{rank}\",system=\"{system}\"}}");
+                running.extend(is_running.map(|is_running| (labels, u64::from(is_running))));
+                for (what, value) in said.iter().filter(|_| is_here) {
+                    let labels = format!("{{rank=\"{rank}\",system=\"{system}\",what=\"{}\"}}", quoted(what));
+                    numbers.extend(value.parse().ok().map(|value| (labels, value)));
+                }
+            }
+        }
+        self.metric("gauge", "weft_system_running", "Whether a node's part of a system runs.", &running);
+        self.metric("gauge", "weft_view", "The view of members in which a node's systems run.", &views);
+        self.metric(
+            "gauge",
+            "weft_reported",
+            "What a node's systems report, as `weft status` shows it.",
+            &numbers,
+        );
     }
 
     fn one(&mut self, kind: &str, name: &str, help: &str, value: u64) {
@@ -107,6 +136,7 @@ impl State {
             ] {
                 text.one("counter", name, help, value);
             }
+            text.of_systems(&status.members);
         }
         text.0
     }

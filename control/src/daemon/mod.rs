@@ -236,9 +236,12 @@ fn member_config(config: &Config, options: &Options) -> Result<member::Config, D
     Ok(member::Config { at: config.cluster.meet.clone(), join, secret, timing, patience })
 }
 
+/// Under what a daemon reports what is no system's.
+const ITSELF: &str = "daemon";
+
 /// What the systems report, and which process they are in.
 fn with_process(mut report: Report) -> Report {
     let about = BTreeMap::from([("process".to_string(), std::process::id().to_string())]);
-    report.systems.insert("daemon".to_string(), about);
+    report.systems.insert(ITSELF.to_string(), about);
     report
 }

@@ -2,7 +2,9 @@
 
 use crate::cluster::{Cluster, Kept, draw, every_seed, ms};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use weft_control::daemon::config::Config;
+use weft_control::daemon::config::{Cluster as Nodes, Config};
+use weft_control::daemon::systems::{self, Seat};
+use weft_control::message::{Report, View, WAITS};
 
 fn config() -> Config {
     let text = "[cluster]\nname = \"blue\"\nnodes = 3\nmeet = \"meet\"\n[node]\nlisten = \"0.0.0.0\"\nmetrics = \"0.0.0.0:9471\"\n";
@@ -122,11 +124,62 @@ fn metrics_are_answered_and_nothing_else_is() {
         ] {
             assert!(body.lines().any(|one| one == line), "{line} is not in {body}");
         }
+        assert!(!body.contains("weft_system_running{"), "nobody runs one: {body}");
         let other = read(&mut cluster, "meet", b"GET / HTTP/1.1\r\n\r\n");
         assert!(other.starts_with("HTTP/1.1 404 Not Found\r\n"), "{other}");
         // Neither silence nor a request without end keeps anybody.
         assert_eq!(read(&mut cluster, "meet", b"GET "), "");
         assert!(read(&mut cluster, "meet", &[b'x'; 5_000]).starts_with("HTTP/1.1 404 Not Found\r\n"));
+        cluster.finish();
+    });
+}
+
+/// What a node with two systems reports, of which it does not serve one.
+async fn reports(seat: Seat) -> Result<(), String> {
+    let said = |said: &[(&str, &str)]| {
+        said.iter().map(|(key, value)| (key.to_string(), value.to_string())).collect()
+    };
+    let files = said(&[("state", "failed: the disk"), ("disk errors", "3")]);
+    let segments = said(&[("state", "waits for a view"), ("kept", "2")]);
+    let locks = said(&[("state", "running")]);
+    let systems =
+        [("files".to_string(), files), (format!("segments{WAITS}"), segments), ("locks".to_string(), locks)];
+    let view = Some(View { number: 7, members: vec![1] });
+    // Without a daemon there is nobody to tell.
+    let _ = seat.reports.send(Report { view, systems: systems.into() }).await;
+    systems::none(seat).await
+}
+
+#[test]
+fn metrics_of_the_coordinator_say_what_runs_and_what_is_counted_on_every_node_that_is_here() {
+    every_seed(|seed| {
+        let mut cluster = Cluster::new(seed, 2);
+        cluster.daemon("meet", 0, Config { cluster: Nodes { nodes: 2, ..config().cluster }, ..config() });
+        cluster.daemon_with(
+            "n1",
+            1,
+            Config { cluster: Nodes { nodes: 2, ..config().cluster }, ..config() },
+            reports,
+        );
+        cluster.until(ms(2_000));
+        let ask = b"GET /metrics HTTP/1.1\r\nHost: meet\r\n\r\n";
+        let here = read(&mut cluster, "meet", ask);
+        for line in [
+            "weft_system_running{rank=\"1\",system=\"files\"} 0",
+            "weft_system_running{rank=\"1\",system=\"locks\"} 1",
+            "weft_system_running{rank=\"1\",system=\"segments\"} 0",
+            "weft_view{rank=\"1\"} 7",
+            "weft_reported{rank=\"1\",system=\"files\",what=\"disk errors\"} 3",
+            "weft_reported{rank=\"1\",system=\"segments\",what=\"kept\"} 2",
+        ] {
+            assert!(here.lines().any(|one| one == line), "{line} is not in {here}");
+        }
+        assert!(!here.contains("what=\"state\""), "{here}");
+        cluster.sim.crash("n1");
+        cluster.until(cluster.sim.elapsed() + ms(7_000));
+        let gone = read(&mut cluster, "meet", ask);
+        assert!(gone.contains("\nweft_system_running{rank=\"1\",system=\"locks\"} 0\n"), "{gone}");
+        assert!(!gone.contains("weft_reported{") && !gone.contains("weft_view{"), "{gone}");
         cluster.finish();
     });
 }
