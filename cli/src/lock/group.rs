@@ -22,7 +22,12 @@ pub struct Group {
     /// Whether its processes are a group of their own, so that all of them can be told to end.
     is_own: bool,
     terminal: Option<Terminal>,
+    /// How often more its processes are told to go on that the user has stopped.
+    goes_on: u8,
 }
+
+/// How often they are told. Those of a group are stopped one after the other: who saw the first one stop may tell them before the last one was.
+const TOLD: u8 = 4;
 
 impl Group {
     /// Starts a command in a group of its own, which has the terminal where this program had it. Behind a pipe the terminal stays with the
@@ -42,7 +47,7 @@ impl Group {
         let child = command.spawn()?;
         let pid = child.id().and_then(|id| Pid::from_raw(id as i32));
         let pid = pid.ok_or_else(|| io::Error::other("a process without a number"))?;
-        Ok(Group { child, pid, status: None, is_own, terminal })
+        Ok(Group { child, pid, status: None, is_own, terminal, goes_on: 0 })
     }
 
     /// Waits until the command itself has ended.
@@ -70,12 +75,16 @@ impl Group {
 
     /// Lends the terminal to the command where this program has come to have it, and has it go on if the user stopped it: a lock would be
     /// held for as long.
-    pub fn look(&self) {
+    pub fn look(&mut self) {
         let has_come = self.terminal.as_ref().is_some_and(|terminal| terminal.lend(self.pid));
         let stopped = WaitIdOptions::STOPPED | WaitIdOptions::NOHANG;
         let by =
             waitid(WaitId::Pid(self.pid), stopped).ok().flatten().and_then(|said| said.stopping_signal());
         if has_come || by == Some(Signal::TSTP.as_raw()) {
+            self.goes_on = TOLD;
+        }
+        if self.goes_on > 0 {
+            self.goes_on -= 1;
             self.signal(Signal::CONT);
         }
     }
